@@ -9,13 +9,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
+	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/regular"
 )
 
@@ -163,45 +161,21 @@ func (c *Certificate) again(asked bool) {
 	}
 }
 
-// settle is how long files must be quiet before they are read: a certificate
-// and its key are rarely written at the same instant.
-const settle = 100 * time.Millisecond
+const (
+	// settle is how long files must be quiet before they are read: a certificate
+	// and its key are rarely written at the same instant.
+	settle = 100 * time.Millisecond
+	// poll is how often to look for what no event told.
+	poll = time.Minute
+)
 
-// Watch reloads until ctx ends. It watches the folders, not the files: editors
-// and Kubernetes put a new file in place of the old one.
-func (c *Certificate) Watch(ctx context.Context) error {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch certificate: %w", err)
-	}
+// Watch reloads until ctx ends.
+func (c *Certificate) Watch(ctx context.Context) {
+	w := filewatch.New(filewatch.Options{Settle: settle, Poll: poll, Log: c.log, Name: "certificate"})
 	defer w.Close()
-	folders := make(map[string]bool)
-	for _, f := range []string{c.files.Cert, c.files.Key, c.files.ClientCA} {
-		if f != "" && !folders[filepath.Dir(f)] {
-			folders[filepath.Dir(f)] = true
-			if err := w.Add(filepath.Dir(f)); err != nil {
-				return fmt.Errorf("watch certificate: %w", err)
-			}
-		}
-	}
-	// The files may have changed between the first load and the watch, hence
-	// the timer that runs from the start; the poll is for file systems that
-	// tell of no change.
-	unchangedFor, poll := time.NewTimer(settle), time.NewTicker(time.Minute)
-	defer unchangedFor.Stop()
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-w.Events:
-			unchangedFor.Reset(settle)
-		case err := <-w.Errors:
-			c.log.Error("certificate watch failed; reload it with SIGHUP", "err", err)
-		case <-poll.C:
-			c.follow()
-		case <-unchangedFor.C:
-			c.follow()
-		}
+	// They may have changed since they were first read.
+	for err := error(nil); err == nil; _, err = w.Wait(ctx) {
+		w.Follow(c.files.Cert, c.files.Key, c.files.ClientCA)
+		c.follow()
 	}
 }

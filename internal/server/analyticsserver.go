@@ -176,11 +176,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	defer watchers.Wait()
 	defer stopWatching()
 	if s.cert != nil {
-		watchers.Go(func() {
-			if err := s.cert.Watch(watching); err != nil {
-				s.log.Error("certificate watch failed", "err", err)
-			}
-		})
+		watchers.Go(func() { s.cert.Watch(watching) })
 	}
 	s.analytics.run()
 	serving, endServing := context.WithCancel(context.Background())

@@ -46,11 +46,7 @@ func (c *certificates) reload() {
 func (c *certificates) watch(ctx context.Context) {
 	var watchers sync.WaitGroup
 	for _, f := range c.all {
-		watchers.Go(func() {
-			if err := f.Watch(ctx); err != nil {
-				c.log.Error("certificate watch failed; reload with SIGHUP", "err", err)
-			}
-		})
+		watchers.Go(func() { f.Watch(ctx) })
 	}
 	watchers.Wait()
 }

@@ -193,7 +193,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		}
 	}
 	if n.cert != nil {
-		group.Go(func() { fail(n.cert.Watch(back)) })
+		group.Go(func() { n.cert.Watch(back) })
 	}
 	store, follow, err := n.open(ctx)
 	if err != nil {

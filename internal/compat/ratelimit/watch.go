@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+	"github.com/weirlimit/weir/internal/filewatch"
 )
 
 const (
@@ -37,7 +38,7 @@ type fileSource struct {
 	// link is the path whose swap counts. Empty means any change in watched.
 	link    string
 	log     *slog.Logger
-	watcher *fsnotify.Watcher
+	watcher *filewatch.Watcher
 }
 
 // newFileSource watches from now on; Run reads.
@@ -61,10 +62,7 @@ func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (
 	} else {
 		f.watched = f.tree.root
 	}
-	var err error
-	if f.watcher, err = fsnotify.NewWatcher(); err != nil {
-		return nil, fmt.Errorf("unable to create runtime watcher: %w", err)
-	}
+	f.watcher = filewatch.New(filewatch.Options{Settle: settle, SettleMost: settleMost, Poll: poll, Counts: f.counts, Name: "runtime", Log: log})
 	if err := f.watcher.Add(f.watched); err != nil {
 		return nil, errors.Join(fmt.Errorf("unable to watch %s, where rules are to be (RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY): %w", f.watched, err), f.watcher.Close())
 	}
@@ -80,35 +78,14 @@ func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 	}
 	defer f.watcher.Close()
 	seen := f.load(r)
-	settled := time.NewTimer(0)
-	<-settled.C
-	defer settled.Stop()
-	look := time.NewTicker(poll)
-	defer look.Stop()
-	var since time.Time // when the unrest began; zero: there is none
 	for {
-		select {
-		case <-ctx.Done():
+		changed, err := f.watcher.Wait(ctx)
+		switch {
+		case err != nil:
 			return nil
-		case ev, ok := <-f.watcher.Events:
-			if !ok {
-				return errors.New("rules are not watched any more")
-			}
-			if !f.counts(ev) {
-				continue
-			}
-			if since.IsZero() {
-				since = time.Now()
-			}
-			settled.Reset(min(settle, max(settleMost-time.Since(since), 0)))
-		case err := <-f.watcher.Errors:
-			// Such as too many events at once: some were not told.
-			f.log.Warn("runtime watch error", "err", err)
-			seen = f.again(r, seen)
-		case <-settled.C:
-			since = time.Time{}
+		case changed:
 			seen = f.load(r)
-		case <-look.C:
+		default:
 			// A directory that was replaced has lost its watch.
 			if err := f.watcher.Add(f.watched); err != nil {
 				f.log.Warn("runtime watch error", "err", err)

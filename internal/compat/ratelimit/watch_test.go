@@ -78,7 +78,7 @@ func TestLostEvents(t *testing.T) {
 	put(t, filepath.Join(root, "config/a.yaml"), "domain: a")
 	f, rules := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	// Nothing is told any more.
-	if err := f.watcher.Remove(f.watched); err != nil {
+	if err := f.watcher.Notify.Remove(f.watched); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,12 +93,12 @@ func TestLostEvents(t *testing.T) {
 	<-rules.First()
 	put(t, filepath.Join(root, "config/b.yaml"), "domain: b")
 	select {
-	case f.watcher.Errors <- errors.New("queue overflow"):
+	case f.watcher.Notify.Errors <- errors.New("queue overflow"):
 	case <-time.After(time.Minute):
 		t.Fatal("nobody hears of errors")
 	}
 	// The second is heard once the first has been dealt with.
-	f.watcher.Errors <- errors.New("queue overflow")
+	f.watcher.Notify.Errors <- errors.New("queue overflow")
 	if n, _ := rules.service.Loaded(); n != 2 {
 		t.Errorf("%d domains, want 2", n)
 	}
