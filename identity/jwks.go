@@ -232,19 +232,13 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 		if !ok {
 			wait = least
 		}
-		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(wait):
 		case <-s.wish:
-			t.Reset(max(least-time.Since(last), 0))
-			select {
-			case <-ctx.Done():
-				t.Stop()
+			if !backoff.Sleep(ctx, max(least-time.Since(last), 0)) {
 				return
-			case <-t.C:
 			}
 		}
 		ok = s.refresh(ctx)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/internal/spell"
 	"go.yaml.in/yaml/v3"
@@ -88,23 +89,14 @@ func (f *KeyFile) Reload() error {
 // Watch reloads the file every so often, until ctx ends, and reports what went
 // wrong, each mistake once.
 func (f *KeyFile) Watch(ctx context.Context, every time.Duration, report func(error)) {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	last := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			err := f.Reload()
-			if err != nil && err.Error() != last {
+	for last := ""; backoff.Sleep(ctx, every); {
+		text := ""
+		if err := f.Reload(); err != nil {
+			if text = err.Error(); text != last {
 				report(err)
 			}
-			last = ""
-			if err != nil {
-				last = err.Error()
-			}
 		}
+		last = text
 	}
 }
 
