@@ -63,7 +63,9 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 	ops, sent := []weir.Op{{Key: "nodes", Limit: n.register, Cost: 1, ID: n.id}}, n.clock.Now()
 	if err := ask(ops); err != nil {
 		n.interrupt()
-		if errors.Is(err, transport.ErrLate) || n.changed.Load() != 0 || n.lookAt(ask) != nil {
+		// A call that was only lost says nothing of what the store can keep.
+		var r *transport.Result
+		if !errors.As(err, &r) || r.Outcome != transport.Rejected || n.changed.Load() != 0 || n.lookAt(ask) != nil {
 			return err
 		}
 		n.countsOnly.Store(true)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // The view of other nodes begins anew whenever it was interrupted, and a node is
@@ -61,4 +62,24 @@ func TestViewOfNodes(t *testing.T) {
 	pass(20 * second)
 	n.interrupt()
 	check("after the breaker was open", true, false)
+}
+
+// A store only counts if it rejects a registration: one whose call was lost is made again.
+// Else the node would lease for good, and others know nothing of it.
+func TestLostRegistrationIsMadeAgain(t *testing.T) {
+	for outcome, only := range map[transport.Outcome]bool{transport.Rejected: true, transport.Failed: false, transport.Late: false, transport.Unsent: false} {
+		n, err := newNodes(&Options{NodeTTL: time.Second}, clock.New(func() clock.Node { return 1 }, nil), rand.Uint64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = n.renew(func(ops []weir.Op) error {
+			if ops[0].Verb == weir.Peek {
+				return nil
+			}
+			return &transport.Result{Outcome: outcome, Err: errors.New("no answer")}
+		})
+		if n.countsOnly.Load() != only || (err == nil) != only {
+			t.Errorf("outcome %d: the store only counts: %v, error %v", outcome, n.countsOnly.Load(), err)
+		}
+	}
 }

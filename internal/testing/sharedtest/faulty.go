@@ -122,7 +122,7 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 	case counts:
 		for i := range ops {
 			if ops[i].Limit.Algorithm == algorithm.Concurrency {
-				return errors.New("store: it can only count")
+				return fmt.Errorf("store: it can only count: %w", rejection{}) // as Memcached says it
 			}
 		}
 	case rejects:

@@ -246,7 +246,7 @@ func (t *Table) Drain(each func()) {
 func (g *Shard) sweep(leave func(e *Entry) bool) {
 	g.Lock()
 	defer g.Unlock()
-	for i := range g.roots {
+	for i := 0; i < lives && len(g.all) > 0; i++ {
 		for root := &g.roots[i]; root.prev != root && leave(root.prev); {
 		}
 	}
