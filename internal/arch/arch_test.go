@@ -61,7 +61,7 @@ var floors = [][]string{
 }
 
 // forTests lists the folders whose packages only tests import.
-var forTests = []string{"internal/arch", "internal/protocol", "internal/testing", "lab", "store/internal/simulator"}
+var forTests = []string{"internal/arch", "internal/protocol", "internal/testing", "lab"}
 
 // libraryOnly lists the packages that import the standard library and this
 // module only.

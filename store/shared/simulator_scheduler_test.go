@@ -1,11 +1,13 @@
-package simulator
+package shared
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,9 @@ type world struct {
 	ready  []*task
 	turn   *task // that runs
 	seq    int
+	end    int64   // of the run
 	idle   []*task // that have ended: their stacks are used again
+	tasks  []*task // all
 	hash   uint64  // of all events
 	count  int
 	trace  *strings.Builder // of the events, if it is wanted
@@ -32,16 +36,19 @@ type world struct {
 // after a crash none ever does.
 type machine struct {
 	parked  []*task // at a gate
+	ending  []*task // that go on when a context ends
 	tasks   map[*task]struct{}
 	stands  bool
 	pending []*task // whose time came while it stood still
 	crashed bool
+	closing bool // contexts end
 }
 
-// A task is a coroutine.
+// A task is a coroutine, or something that happens at an instant.
 type task struct {
 	on    *machine // nil: of the world
 	f     func()   // nil: it has ended
+	event bool     // f takes no time
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
@@ -50,7 +57,7 @@ type task struct {
 	index int   // in timers, or -1
 	gate  transport.Gate
 	wake  transport.Wake
-	ctx   *deadline
+	ctx   context.Context // that may end
 }
 
 // crash unwinds a task of a machine that has crashed.
@@ -85,6 +92,7 @@ func (w *world) fail(format string, args ...any) {
 
 // run has all tasks go on until the true time is end, or a promise is broken.
 func (w *world) run(end int64) {
+	w.end = end
 	for w.broken == "" {
 		if len(w.ready) == 0 {
 			if len(w.timers) == 0 || w.timers[0].at > end {
@@ -93,8 +101,12 @@ func (w *world) run(end int64) {
 			}
 			w.now = max(w.now, w.timers[0].at)
 			for len(w.timers) > 0 && w.timers[0].at <= w.now {
-				w.timers[0].wake = transport.TimedOut
-				w.wakeUp(w.timers[0])
+				t := w.timers[0]
+				if t.wake = transport.TimedOut; t.event {
+					w.happen()
+					continue
+				}
+				w.wakeUp(t)
 			}
 			continue
 		}
@@ -112,18 +124,16 @@ func (w *world) run(end int64) {
 // wakeUp has a task go on, when its machine does.
 func (w *world) wakeUp(t *task) {
 	if t.index >= 0 {
-		heap.Remove(&w.timers, t.index)
+		w.timers.remove(t.index)
 	}
 	if m := t.on; m != nil {
 		if t.gate != nil {
-			for i, p := range m.parked {
-				if p == t {
-					m.parked = append(m.parked[:i], m.parked[i+1:]...)
-					break
-				}
-			}
-			t.gate = nil
+			m.parked = without(m.parked, t)
 		}
+		if t.ctx != nil {
+			m.ending = without(m.ending, t)
+		}
+		t.gate, t.ctx = nil, nil
 		if m.crashed {
 			return
 		}
@@ -133,6 +143,11 @@ func (w *world) wakeUp(t *task) {
 		}
 	}
 	w.ready = append(w.ready, t)
+}
+
+func without(some []*task, t *task) []*task {
+	i := slices.Index(some, t)
+	return append(some[:i], some[i+1:]...)
 }
 
 // resume runs a task until it parks or ends, and wakes up those at gates that it opened.
@@ -158,6 +173,19 @@ func (w *world) resume(t *task) {
 	if m == nil {
 		return
 	}
+	w.pass(m)
+}
+
+// pass wakes up the tasks of a machine whose gates were opened, or contexts ended.
+func (w *world) pass(m *machine) {
+	for i := 0; m.closing && i < len(m.ending); {
+		if p := m.ending[i]; p.ctx.Err() != nil {
+			p.wake = transport.Ended
+			w.wakeUp(p)
+			continue
+		}
+		i++
+	}
 	for i := 0; i < len(m.parked); {
 		p := m.parked[i]
 		select {
@@ -178,6 +206,7 @@ func (w *world) start(m *machine, at int64, f func()) {
 	} else {
 		t = &task{index: -1}
 		t.next, t.stop = iter.Pull(t.loop)
+		w.tasks = append(w.tasks, t)
 	}
 	t.on, t.f = m, f
 	if m != nil {
@@ -190,7 +219,7 @@ func (w *world) start(m *machine, at int64, f func()) {
 func (t *task) loop(yield func(struct{}) bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (crash{}) {
-			panic(r)
+			panic(fmt.Sprintf("%v\n%s", r, debug.Stack()))
 		}
 	}()
 	t.yield = yield
@@ -203,11 +232,14 @@ func (t *task) loop(yield func(struct{}) bool) {
 	}
 }
 
+// at has something happen at an instant.
+func (w *world) at(at int64, f func()) { w.after(&task{event: true, f: f}, max(at, w.now+1)) }
+
 // after has a task go on at an instant, or now.
 func (w *world) after(t *task, at int64) {
 	w.seq++
 	if t.at, t.seq = at, w.seq; at > w.now {
-		heap.Push(&w.timers, t)
+		w.timers.push(t)
 		return
 	}
 	w.wakeUp(t)
@@ -223,10 +255,24 @@ func (w *world) park(ctx context.Context, g transport.Gate, d time.Duration) tra
 		default:
 		}
 	}
-	at := w.now + max(d.Microseconds(), 1)
-	t.ctx, _ = ctx.Value(deadlineKey{}).(*deadline)
-	if t.ctx != nil {
-		at = min(at, max(t.ctx.ends, w.now+1))
+	at, ends := w.now+max(d.Microseconds(), 1), int64(math.MaxInt64)
+	var cancels context.Context
+	if ctx.Done() != nil {
+		if a, ok := ctx.Value(askingKey{}).(*asking); ok {
+			ends = a.ends
+			at = min(at, max(ends, w.now+1))
+		} else {
+			cancels = ctx
+		}
+	}
+	if g == nil && w.skipTo(t, at) {
+		if w.now >= ends {
+			return transport.Ended
+		}
+		return transport.TimedOut
+	}
+	if t.ctx = cancels; cancels != nil {
+		t.on.ending = append(t.on.ending, t)
 	}
 	t.gate, t.wake = g, transport.TimedOut
 	if g != nil {
@@ -234,10 +280,39 @@ func (w *world) park(ctx context.Context, g transport.Gate, d time.Duration) tra
 	}
 	w.after(t, at)
 	w.yieldTurn(t)
-	if t.wake == transport.TimedOut && t.ctx != nil && w.now >= t.ctx.ends {
+	if t.wake == transport.TimedOut && w.now >= ends {
 		return transport.Ended
 	}
 	return t.wake
+}
+
+// skipTo lets time pass without handing over the turn of t, if nothing but events comes
+// before an instant.
+func (w *world) skipTo(t *task, at int64) bool {
+	m := t.on
+	if m != nil {
+		if w.pass(m); m.closing {
+			return false
+		}
+	}
+	for len(w.ready) == 0 && at <= w.end && w.broken == "" && (m == nil || !m.stands) {
+		if len(w.timers) == 0 || w.timers[0].at > at {
+			w.now = at
+			return true
+		}
+		if !w.timers[0].event {
+			return false
+		}
+		w.happen()
+	}
+	return false
+}
+
+// happen has the next event happen.
+func (w *world) happen() {
+	t := w.timers.remove(0)
+	w.now = max(w.now, t.at)
+	t.f()
 }
 
 func (w *world) yieldTurn(t *task) {
@@ -256,19 +331,18 @@ func (w *world) kill(m *machine) {
 	m.crashed = true
 	for t := range m.tasks { // in any order: nothing that they do has an effect
 		if t.index >= 0 {
-			heap.Remove(&w.timers, t.index)
+			w.timers.remove(t.index)
 		}
 		t.stop()
 	}
-	m.tasks, m.parked, m.pending = map[*task]struct{}{}, nil, nil
+	m.tasks, m.parked, m.ending, m.pending = map[*task]struct{}{}, nil, nil, nil
 }
 
-// end stops all tasks of the world.
-func (w *world) end() {
-	for _, t := range append(w.idle, w.timers...) {
+// stopAll stops all tasks of the world.
+func (w *world) stopAll() {
+	for _, t := range w.tasks {
 		t.stop()
 	}
-	w.idle, w.timers, w.ready = nil, nil, nil
 }
 
 // stand has a machine stand still, or go on.
@@ -282,55 +356,47 @@ func (w *world) stand(m *machine, still bool) {
 	}
 }
 
-// A deadline is the context of a caller that leaves at an instant.
-type deadline struct {
-	context.Context
-	w    *world
-	ends int64
-}
-
-type deadlineKey struct{}
-
-var never = make(chan struct{})
-
-func (d *deadline) Done() <-chan struct{} { return never }
-
-func (d *deadline) Err() error {
-	if d.w.now >= d.ends {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-func (d *deadline) Value(key any) any {
-	if key == (deadlineKey{}) {
-		return d
-	}
-	return d.Context.Value(key)
-}
-
-// timers are the tasks that wait for an instant.
+// timers are the tasks that wait for an instant: a heap.
 type timers []*task
 
-func (t timers) Len() int { return len(t) }
+func (t *task) isBefore(o *task) bool { return t.at < o.at || t.at == o.at && t.seq < o.seq }
 
-func (t timers) Less(i, j int) bool {
-	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].seq < t[j].seq
+func (h *timers) push(t *task) {
+	*h = append(*h, t)
+	h.up(t, len(*h)-1)
 }
 
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].index, t[j].index = i, j
+// remove takes out the task at i.
+func (h *timers) remove(i int) *task {
+	all, n := *h, len(*h)-1
+	t, last := all[i], all[n]
+	all[n], *h, t.index = nil, all[:n], -1
+	if i < n {
+		h.down(last, i)
+		h.up(last, last.index)
+	}
+	return t
 }
 
-func (t *timers) Push(x any) {
-	x.(*task).index = len(*t)
-	*t = append(*t, x.(*task))
+func (h timers) up(t *task, i int) {
+	for i > 0 && t.isBefore(h[(i-1)/2]) {
+		h[i], h[(i-1)/2].index = h[(i-1)/2], i
+		i = (i - 1) / 2
+	}
+	h[i], t.index = t, i
 }
 
-func (t *timers) Pop() any {
-	old := *t
-	x := old[len(old)-1]
-	x.index, *t = -1, old[:len(old)-1]
-	return x
+func (h timers) down(t *task, i int) {
+	for {
+		c := 2*i + 1
+		if c+1 < len(h) && h[c+1].isBefore(h[c]) {
+			c++
+		}
+		if c >= len(h) || !h[c].isBefore(t) {
+			h[i], t.index = t, i
+			return
+		}
+		h[i], h[c].index = h[c], i
+		i = c
+	}
 }

@@ -1,0 +1,126 @@
+package shared
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A breakage is an expression of a function, in a file under store, and what
+// stands for it where a promise is to be broken.
+type breakage struct {
+	name, file, function, old, new string
+}
+
+// afterNode is what a decision does after the node's part of it: the server's, and refunds.
+const afterNode = `	if len(d.stored.ops) > 0 {
+		err := d.ask(d.stored.ops, d.stored.of)
+		if a := weir.Fold(d.stored.ops); err != nil || !a.Allowed() {
+			return d.end(err, a, true)
+		}
+	}
+	d.onNode.answer(ops)
+	d.stored.answer(ops)
+	if _, err := d.drawAll(shadowOfLot); err != nil {
+		return errors.Join(err, d.undo(true, true))
+	}
+	return d.refund()
+`
+
+// breakages are those of the design, by their numbers there.
+var breakages = []breakage{
+	{"B1 a lot of a bucket lives from the answer", "internal/leased/fetch.go", "ask", "d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)", "d.lot(units, a.Receipt(), reported, d.Clock.Now(), d.Clock.Now(), reported)"},
+	{"B2 expiry is not looked at when a lot is drawn", "internal/lot/lot.go", "Draw", "e.Expire(now)", "_ = now"},
+	{"B3 time lost is not noticed", "internal/clock/clock.go", "watchWall", "c.lost.Add(over)", "c.ahead += over"},
+	{"B3 a holder ends by what is taken for lost time", "internal/permit/holder.go", "expire", "int64(now) - s.clock.Lost()", "int64(now)"},
+	{"B4 a return without an answer is sent again", "internal/lot/returns.go", "Finish", "case end == Unsent, ", "case end != Accepted, "},
+	{"B5 a return is taken after its window", "../algorithm/fixed_window.go", "admitFixed", "(a.ID == 0 || a.ID == c.end)", "true"},
+	{"B6 units of a lot are returned at today's price", "internal/lot/lot.go", "surrender", "e.returns.Surrender", "if e.lots[i].Limit.Traits()&weir.Refills != 0 {\n\t\te.lots[i].Limit = e.Limit\n\t}\n\te.returns.Surrender"},
+	{"B7 refunds run before the mark", "shared/decision.go", "take", afterNode, "\tif err := d.refund(); err != nil {\n\t\treturn err\n\t}\n" + strings.Replace(afterNode, "d.refund()", "nil", 1)},
+	{"B8 a push without an answer is taken for counted", "internal/eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.units = 0\n\t}\n\tif err == nil {"},
+	{"B9 slack outlives its window", "internal/eventual/push.go", "adopt", "s.Fetched, s.Expiry = o.Cost, end", "s.Fetched, s.Expiry = o.Cost, end.Add(2_000_000)"},
+	{"B9 a node takes its share of the overshoot unasked", "internal/eventual/push.go", "adopt", "o.Decision.Allowed() && end", "end"},
+	{"B10 a restarted node pushes under its old name", "internal/lot/mark.go", "NewMarks", "strconv.FormatUint(rand(), 36)", "strconv.FormatUint(rand()%1, 36)"},
+	{"B11 a permit is handed out for longer than its lot lives", "internal/permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < min(now, until)"},
+	{"B11 a lot grows under its name", "internal/permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
+	{"B12 the share goes back before the debt is acknowledged", "internal/outage/debts.go", "Pay", "sent, errs := u.Charge(ops)", "for i, d := range paid {\n\t\t\tback := []weir.Op{{Key: d.key, Limit: d.share, Cost: ops[i].Cost, Role: weir.Always, Verb: weir.Refund}}\n\t\t\tif err := u.Local.Take(context.Background(), back); err != nil {\n\t\t\t\treturn 0, err\n\t\t\t}\n\t\t}\n\t\tsent, errs := u.Charge(ops)"},
+	{"B12 the end of a caller counts as a failure", "internal/transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true, false) || opened"},
+}
+
+// source returns the file of a breakage and its text when broken. The expression occurs
+// once in the function.
+func (b *breakage) source(t *testing.T) (path, text string) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", b.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, before, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != b.function {
+			continue
+		}
+		from, to := fset.Position(f.Pos()).Offset, fset.Position(f.End()).Offset
+		if body := string(before[from:to]); strings.Count(body, b.old) == 1 {
+			return path, string(before[:from]) + strings.Replace(body, b.old, b.new, 1) + string(before[to:])
+		}
+	}
+	t.Fatalf("%s: %s has no %q: adapt the breakage", b.file, b.function, b.old)
+	return "", ""
+}
+
+// childTime returns how long programs that this one has started have used a CPU.
+func childTime() time.Duration { return usage(syscall.RUSAGE_CHILDREN) }
+
+// Each breakage of what shares a store can be made, and with WEIR_SOAK=1 is caught within
+// a minute.
+func TestBreakagesAreCaught(t *testing.T) {
+	for _, b := range breakages {
+		t.Run(b.name, func(t *testing.T) {
+			path, text := b.source(t)
+			if os.Getenv("WEIR_SOAK") != "1" {
+				return
+			}
+			dir := t.TempDir()
+			broken, overlay := filepath.Join(dir, "broken.go"), filepath.Join(dir, "overlay.json")
+			replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range map[string][]byte{broken: []byte(text), overlay: replace} {
+				if err := os.WriteFile(name, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			program := filepath.Join(dir, "simulator.test")
+			if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			start := childTime()
+			out, err := exec.Command(program, "-test.run", "^TestSimulation$", "-for", "60s").CombinedOutput()
+			_, what, found := strings.Cut(string(out), ": seed ")
+			if err == nil || !found {
+				t.Fatalf("not caught: %v\n%s", err, out)
+			}
+			what, _, _ = strings.Cut(what, "\n")
+			t.Logf("caught after %v: seed %s", (childTime() - start).Round(100*time.Millisecond), what)
+		})
+	}
+}

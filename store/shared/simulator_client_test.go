@@ -1,0 +1,296 @@
+package shared
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
+)
+
+// A client asks its node for decisions, one after the other, has permits, and gives back
+// what it was charged.
+type client struct {
+	*node
+	at      int // the limit that it asks for a while
+	permits []held
+	last    weir.Op // what it was charged last, and may give back
+	ops     [2]weir.Op
+}
+
+// A held is a permit that a client has, until it is done.
+type held struct{ id, units, done int64 }
+
+// A reservation is a charge that is settled later, once, by whichever client comes.
+type reservation struct {
+	key    string
+	op     weir.Op
+	back   int64 // units that are given back
+	until  int64 // when the mark may be forgotten
+	tries  int
+	closed bool // the mark was set
+}
+
+// Asking is the context of a request whose caller leaves.
+type asking struct {
+	context.Context
+	ends int64 // when its caller leaves
+	now  *int64
+}
+
+type askingKey struct{}
+
+var never = make(chan struct{})
+
+// Done implements context.Context.
+func (a *asking) Done() <-chan struct{} { return never }
+
+// Err implements context.Context.
+func (a *asking) Err() error {
+	if *a.now >= a.ends {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value implements context.Context.
+func (a *asking) Value(key any) any {
+	if key == (askingKey{}) {
+		return a
+	}
+	return nil
+}
+
+func (c *client) run() {
+	for !c.isOver && !c.closing {
+		c.decide()
+		c.sleep(int64(c.ExpFloat64() * float64(c.pause)))
+	}
+	for _, p := range c.permits {
+		c.release(p)
+	}
+}
+
+// decide asks for one decision, and releases the permits that are done.
+func (c *client) decide() {
+	for i := 0; i < len(c.permits); i++ {
+		if p := c.permits[i]; c.now >= p.done {
+			c.permits[i] = c.permits[len(c.permits)-1]
+			c.permits = c.permits[:len(c.permits)-1]
+			c.release(p)
+		}
+	}
+	what := c.IntN(64)
+	if what%16 == 0 {
+		c.at = c.asked[c.IntN(len(c.asked))]
+	}
+	c.decisions++
+	switch {
+	case c.at == atPermits:
+		c.acquire()
+	case what == 1:
+		c.reserve()
+	case what <= 4 && len(c.reservations) > 0:
+		c.settle()
+	case what == 5 && c.last.Cost > 0:
+		c.giveBack()
+	case what <= 8:
+		c.takeTwo()
+	case what < 32 || c.at == atTally:
+		c.ops[0] = c.op(c.at)
+		c.take(c.ops[:1])
+	default:
+		o := c.op(c.at)
+		a := c.newContext()
+		d, err := c.store.TakeOne(a, o.Key, o.Limit, o.Cost)
+		o.Decision, o.Charged = d, err == nil && d.Allowed()
+		c.note(&o)
+	}
+}
+
+// op returns a spend by a limit.
+func (c *client) op(at int) weir.Op {
+	l := c.limits[at]
+	return weir.Op{Key: l.Name, Limit: l, Cost: 1 + c.Int64N(2)*c.Int64N(2)}
+}
+
+func (c *client) newContext() context.Context {
+	if !c.oneOf(c.impatient) {
+		return context.Background()
+	}
+	return &asking{Context: context.Background(), now: &c.world.now, ends: c.now + 1 + c.Int64N(c.patience)}
+}
+
+// take asks for a decision and tells the oracles of what was charged. It reports whether
+// the request may pass, and whether the server has decided it.
+func (c *client) take(ops []weir.Op) (passes, byServer bool) {
+	a := c.newContext()
+	err := c.store.Take(a, ops)
+	if passes = err == nil && weir.Fold(ops).Allowed(); !passes {
+		if len(ops) == 2 && ops[1].Role == weir.Shadow { // the other may have been charged, and undone
+			c.truths[c.limitOf(ops[0].Limit.ID())].refund(c.server.time(), ops[0].Cost, 0)
+		}
+		return false, err == nil && !weir.Fold(ops).Degraded()
+	}
+	for i := range ops {
+		o := &ops[i]
+		if c.note(o); o.Limit != c.marks && o.Verb == weir.Spend && o.Charged && !o.Decision.Degraded() && o.Limit.Traits()&weir.Leases == 0 {
+			c.last = *o
+		}
+	}
+	return true, !weir.Fold(ops).Degraded()
+}
+
+// note tells the oracles of an op of a request that passes.
+func (c *client) note(o *weir.Op) {
+	at := c.limitOf(o.Limit.ID())
+	if at < 0 || !o.Charged || o.Verb != weir.Spend || o.Limit.Traits()&weir.Leases != 0 {
+		return
+	}
+	c.event("charged", c.index, int64(at), o.Cost)
+	switch {
+	case o.Decision.Degraded():
+		if c.isHealthy && !c.isSet {
+			c.fail("%s is decided by policy, and the server is there", o.Limit.Name)
+		}
+		c.degraded++
+		c.shares[at].admit(c.localTime(), o.Cost)
+	case c.isServers(at, o): // and is noted
+	default:
+		c.truths[at].admit(c.server.time(), o.Cost)
+		if at == atTally {
+			c.lookAtSlack(o.Limit)
+		}
+	}
+}
+
+// isServers reports whether the server has decided a spend.
+func (c *client) isServers(at int, o *weir.Op) bool {
+	if at != atTally {
+		return o.Decision.Guarantee().Source != weir.FromLease
+	}
+	if c.decidedAt[o.Now] == 0 {
+		return false
+	}
+	c.decidedAt[o.Now]--
+	return true
+}
+
+// takeTwo asks for a decision by two limits, of which one may be a shadow.
+func (c *client) takeTwo() {
+	c.ops[0], c.ops[1] = c.op(c.at), c.op((c.at+1+c.IntN(atPermits-1))%atPermits)
+	if c.IntN(4) == 0 {
+		c.ops[1].Role = weir.Shadow
+	}
+	c.take(c.ops[:2])
+}
+
+// giveBack gives back some of what was charged, at once or with another request.
+func (c *client) giveBack() {
+	o := c.last
+	c.last = weir.Op{}
+	if !c.isCurrent(&o) {
+		return
+	}
+	back := o.Undo(1 + c.Int64N(o.Cost))
+	c.refunded(&o, back.Cost)
+	c.ops[0], c.ops[1] = c.op(c.at), back
+	if c.IntN(2) == 0 {
+		c.ops[0] = back
+		c.take(c.ops[:1])
+		return
+	}
+	c.take(c.ops[:2])
+}
+
+// isCurrent reports whether an op is of a limit as it is now.
+func (f *fleet) isCurrent(o *weir.Op) bool { return f.limits[f.limitOf(o.Limit.ID())] == o.Limit }
+
+// refunded tells the oracles that units are given back, before they are.
+func (c *client) refunded(o *weir.Op, units int64) {
+	at := c.limitOf(o.Limit.ID())
+	c.event("refund", c.index, int64(at), units)
+	c.truths[at].refund(c.server.time(), units, o.Receipt())
+	for _, n := range c.nodes {
+		n.shares[at].refund(n.localTime(), units, 0)
+	}
+}
+
+// reserve charges more than is used.
+func (c *client) reserve() {
+	if c.ops[0] = c.op(c.at); len(c.reservations) == 8 {
+		return
+	}
+	c.ops[0].Cost = 2 + c.Int64N(4)
+	if passes, _ := c.take(c.ops[:1]); passes && !c.ops[0].Decision.Degraded() {
+		c.lastID++
+		r := &reservation{key: "r" + strconv.FormatInt(c.lastID, 36), op: c.ops[0], until: c.now + 50_000_000}
+		r.back = 1 + c.Int64N(r.op.Cost)
+		c.reservations = append(c.reservations, r)
+	}
+}
+
+// settle gives back the rest of a reservation, with a mark that this was done.
+func (c *client) settle() {
+	i := c.IntN(len(c.reservations))
+	r := c.reservations[i]
+	if r.tries++; r.tries > 4 || c.now > r.until || !c.isCurrent(&r.op) {
+		c.reservations[i] = c.reservations[len(c.reservations)-1]
+		c.reservations = c.reservations[:len(c.reservations)-1]
+		return
+	}
+	if r.tries == 1 {
+		c.refunded(&r.op, r.back)
+	}
+	ops := []weir.Op{{Key: r.key, Limit: c.marks, Cost: 1}, r.op.UndoRest(r.back)}
+	passes, byServer := c.take(ops)
+	if c.event("settle", c.index, int64(r.tries)); passes && byServer {
+		if r.closed && c.now >= c.truths[atStrict].forgivenUntil {
+			c.fail("a reservation is settled twice")
+		}
+		r.closed = true
+	}
+}
+
+// acquire asks for a permit, or for one that the client has once more.
+func (c *client) acquire() {
+	o := c.op(atPermits)
+	c.lastID++
+	o.ID, o.NewLease = c.lastID, true
+	if len(c.permits) > 0 && c.IntN(3) == 0 {
+		p := c.permits[c.IntN(len(c.permits))]
+		o.ID, o.Cost, o.NewLease = p.id, p.units, false
+	}
+	from := c.now
+	c.ops[0] = o
+	passes, byServer := c.take(c.ops[:1])
+	if !passes || !byServer {
+		return
+	}
+	if c.ops[0].Decision.Guarantee().Source == weir.FromLease {
+		from = c.now
+	}
+	c.event("acquired", c.index, o.ID)
+	c.truths[atPermits].occupy(o.ID, o.Cost, from)
+	for _, p := range c.permits {
+		if p.id == o.ID {
+			return
+		}
+	}
+	if c.IntN(32) > 0 { // else it is lost
+		c.permits = append(c.permits, held{o.ID, o.Cost, c.now + int64(c.ExpFloat64()*float64(c.holdFor))})
+	}
+}
+
+// release gives a permit back.
+func (c *client) release(p held) {
+	c.truths[atPermits].leave(p.id)
+	l := c.limits[atPermits]
+	ops := []weir.Op{{Key: l.Name, Limit: l, Cost: p.units, ID: p.id, Role: weir.Always, Verb: weir.Refund, NewLease: true}}
+	if err := c.store.Take(context.Background(), ops); err != nil {
+		c.event("release lost", c.index, p.id)
+	}
+}
+
+// policies are what a limit may be decided by while the server is out.
+var errorPolicies = []params.StoreErrorPolicy{params.OnErrorLocal, params.OnErrorLocal, params.OnErrorDeny, params.OnErrorLastKnown}

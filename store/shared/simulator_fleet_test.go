@@ -1,0 +1,309 @@
+package shared
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
+)
+
+// A fleet is some nodes, a server, and the limits of which each node is asked.
+type fleet struct {
+	*world
+	testing.TB
+	server       *server
+	nodes        []*node
+	limits       []*weir.Limit // as they are now
+	counts       []int64       // that they begin with
+	marks        *weir.Limit   // of reservations that were settled
+	truths       []*truth
+	shareLimits  []*weir.Limit // what a node admits at most while the server is out
+	pause        int64         // between two decisions of a client
+	holdFor      int64         // a permit
+	often        int64         // something happens
+	leastNodes   int           // that a node takes for granted
+	impatient    int           // one of so many callers leaves early
+	patience     int64         // within so long
+	asked        []int         // the limits, by how often they are asked
+	reservations []*reservation
+	decidedAt    map[int64]int // how many spends of the tally the server has decided, by when
+	lastID       int64
+	decisions    int
+	degraded     int
+	isOver       bool
+	isHealthy    bool
+	isQuick      bool // its windows and leases are short
+	isSet        bool // clocks are set
+	failsOver    bool
+}
+
+// The limits of a fleet.
+const (
+	atWindow = iota
+	atBucket
+	atStrict
+	atTally
+	atPermits
+	limits
+)
+
+var names = [limits]string{"window", "bucket", "strict", "tally", "permits"}
+
+var windows = []weir.Algorithm{
+	algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows, algorithm.LeakyBucket,
+}
+
+// clientsOf is how many clients a node has, who ask ten times a second together.
+const clientsOf, asksASecond = 3, 10
+
+// newFleet makes what a seed says.
+func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
+	w := newWorld(seed)
+	if trace {
+		w.trace = &strings.Builder{}
+	}
+	f := &fleet{world: w, TB: t, decidedAt: map[int64]int{}, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
+	f.asked = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 4} // most decisions need no call
+	f.often = 6_000_000
+	if f.isQuick = seed%4 == 1; f.isQuick {
+		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
+	}
+	if seed%8 == 1 {
+		f.asked = []int{3, 4, 4, 4}
+	}
+	f.isSet, f.failsOver = seed%4 == 3, seed%3 == 2
+	f.server = newServer(f)
+	f.server.drift = f.Int64N(1001) - 500
+	f.server.troubles = f.draw(seed)
+	if f.failsOver {
+		f.server.rows.keeps = 200_000
+	}
+	n := 2 + f.IntN(4)
+	if f.leastNodes = 1; seed%2 == 0 { // else nodes know of others what the server tells
+		f.leastNodes = n
+	}
+	seconds, spare := 10+f.Int64N(50), int64(80+f.IntN(80))
+	if f.isQuick {
+		seconds, spare = 2+f.Int64N(12), int64(70+f.IntN(60))
+	}
+	asks := [limits]int64{} // in a second, in hundredths
+	for _, at := range f.asked {
+		asks[at] += int64(100 * n * asksASecond / len(f.asked))
+	}
+	for _, a := range asks {
+		f.counts = append(f.counts, max(a*seconds*spare/8000, int64(8*n)))
+	}
+	f.counts[atPermits] = int64(8*n) + f.Int64N(20)
+	f.limits, f.truths = make([]*weir.Limit, limits), make([]*truth, limits)
+	algorithms := [limits]weir.Algorithm{windows[f.IntN(len(windows))], algorithm.TokenBucket, algorithm.FixedWindow, algorithm.FixedWindow, algorithm.Concurrency}
+	for at := range limits {
+		l := &weir.Limit{Name: names[at], Algorithm: algorithms[at], Count: f.counts[at], Period: time.Duration(seconds) * time.Second}
+		l.Consistency.Mode, l.Consistency.OnStoreError = params.ConsistencyLeased, errorPolicies[f.IntN(len(errorPolicies))]
+		switch at {
+		case atStrict:
+			l.Consistency.Mode = params.ConsistencyStrict
+		case atTally:
+			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, l.Count/4
+		case atPermits:
+			l.Period = time.Duration(1+f.Int64N(3)) * time.Second
+			if !f.isQuick {
+				l.Period *= 5
+			}
+		}
+		if !f.isQuick {
+			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/10, time.Second, 1+f.Int64N(3)
+		}
+		f.limits[at] = f.compile(l)
+		f.truths[at] = newTruth(w, f.mostOf(l))
+		largest := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period} // by a reload
+		f.shareLimits = append(f.shareLimits, f.compile(shareOf(f.compile(largest), f.partsOf(l))))
+	}
+	f.marks = &weir.Limit{Name: "marks", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Minute}
+	f.marks.Consistency.Mode, f.marks.Consistency.OnStoreError, f.marks.Params.Anchor = params.ConsistencyStrict, params.OnErrorDeny, params.AnchorFirst
+	f.compile(f.marks)
+	f.holdFor = f.counts[atPermits] * 1_000_000 / max(asks[atPermits], 1) * int64(60+f.IntN(80))
+	f.nodes = make([]*node, n)
+	for i := range f.nodes {
+		f.nodes[i] = f.boot(i)
+	}
+	f.start(nil, 0, f.disturb)
+	if f.isSet {
+		f.start(nil, 0, f.setClocks)
+	}
+	return f
+}
+
+func (f *fleet) compile(l *weir.Limit) *weir.Limit {
+	if err := l.Compile(); err != nil {
+		f.Fatal(err)
+	}
+	return l
+}
+
+// mostOf returns what is admitted by a limit at most.
+func (f *fleet) mostOf(l *weir.Limit) *weir.Limit {
+	most := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period}
+	if l.Consistency.Mode == params.ConsistencyEventual {
+		most.Count += l.Consistency.MaxOvershoot
+	}
+	return f.compile(most)
+}
+
+// limitOf returns which limit has an ID, less than 0: none.
+func (f *fleet) limitOf(id uint64) int {
+	for i, l := range f.limits {
+		if l.ID() == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// draw returns the troubles of a seed. Every fifth fleet is healthy: its server answers in
+// time, and nothing stands still.
+func (f *fleet) draw(seed uint64) troubles {
+	some := troubles{quick: 1 + f.Int64N(3000)}
+	if seed%5 == 0 {
+		f.isHealthy, f.failsOver = true, false // and its callers leave before it answers
+		f.impatient, f.patience = 1, 2*some.quick
+		if f.isQuick {
+			f.asked = []int{0, 1, 2, 2, 2, 2, 2, 3, 4}
+		}
+		return some
+	}
+	rate := func() int { return f.IntN(2) * (10 + f.IntN(100)) }
+	some.loseCall, some.loseAnswer, some.slowCall, some.slowAnswer = rate(), rate(), rate(), rate()
+	some.slow = []int64{30_000, 300_000, 3_000_000}[f.IntN(3)]
+	return some
+}
+
+// disturb lets things happen that are no fault of a single call.
+func (f *fleet) disturb() {
+	for !f.isOver {
+		f.sleep(int64(f.ExpFloat64() * float64(f.often)))
+		i := f.IntN(len(f.nodes))
+		n := f.nodes[i]
+		us := int64(f.ExpFloat64() * 1_500_000)
+		what := f.IntN(9)
+		if f.isHealthy {
+			what = 6 + f.IntN(3)
+		}
+		f.event("disturb", int64(what), int64(i), us)
+		switch what {
+		case 0: // the node stands still, and its clock too, or not
+			f.stand(n.machine, true)
+			// A shorter suspend is not noticed: leases live that much longer (docs/explanation/faults.md).
+			isSuspended := f.IntN(2) == 0 && us >= 100_000
+			f.sleep(us)
+			if isSuspended {
+				n.slept += us
+			}
+			// The wall clock is looked at once a millisecond: so much may be late.
+			f.sleep(1010)
+			n.excused = f.now + 3_000_000
+			f.stand(n.machine, false)
+		case 1:
+			f.kill(n.machine)
+			f.nodes[i] = f.boot(i)
+		case 2:
+			n.cutOff = f.now + 4*us
+		case 3:
+			f.server.downUntil = f.now + us
+		case 4:
+			if n.store != nil {
+				n.store.table.Drain(func() {})
+			}
+		case 5:
+			if f.failsOver {
+				set := f.Int64N(2) * (f.Int64N(10_000_001) - 5_000_000)
+				f.server.downUntil = f.now + us
+				f.server.failOver(f.Int64N(100_000), set)
+			}
+		case 6: // replaced
+			if n.store != nil && !n.closing {
+				n.closing = true
+				f.start(n.machine, 0, func() {
+					if err := n.store.Close(); err != nil {
+						f.fail("node %d: %v", n.index, err)
+					}
+				})
+				f.nodes[i] = f.boot(i)
+			}
+		default: // reloaded
+			at := f.IntN(limits)
+			l := f.limits[at]
+			v := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: f.counts[at] * (1 + f.Int64N(4)) / 2, Period: l.Period, Consistency: l.Consistency}
+			if f.compile(v); v.ID() == l.ID() { // else it starts afresh
+				f.limits[at] = v
+				f.truths[at].change(f.mostOf(v))
+			}
+		}
+	}
+}
+
+// setClocks sets wall clocks of nodes forward and back, by up to five seconds.
+func (f *fleet) setClocks() {
+	for !f.isOver {
+		f.sleep(int64(f.ExpFloat64() * 5_000_000))
+		n, us := f.nodes[f.IntN(len(f.nodes))], f.Int64N(10_000_001)-5_000_000
+		f.event("set clock", n.index, us)
+		n.wall += us
+	}
+}
+
+// settleAll lets the clients end, and looks whether the server has all permits when nothing
+// is under way (I16).
+func (f *fleet) settleAll() {
+	f.isOver = true
+	f.server.troubles = troubles{quick: 1000}
+	f.server.downUntil = 0
+	for _, n := range f.nodes {
+		n.cutOff = 0
+		f.stand(n.machine, false)
+	}
+	l := f.limits[atPermits]
+	f.run(f.now + 3*micros.Of(l.Period) + 8_000_000)
+	ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
+	if f.server.take(ops); ops[0].Decision.Remaining != l.Count {
+		f.fail("%d of %d permits are left, nobody has one", ops[0].Decision.Remaining, l.Count)
+	}
+}
+
+// A result is what came of a seed.
+type result struct {
+	hash                              uint64
+	events, decisions, degraded, call int
+	admitted                          [limits]int
+	seconds                           float64 // of all nodes
+	broken, trace, how                string
+}
+
+// length is how long a fleet runs, in seconds. A quick one sees as much in less.
+const length, quickLength = 240, 60
+
+// simulate runs a seed.
+func simulate(t testing.TB, seed uint64, trace bool) (r result) {
+	f, seconds := newFleet(t, seed, trace), int64(length)
+	if f.isQuick {
+		seconds = quickLength
+	}
+	f.run(seconds * 1_000_000)
+	if f.broken == "" {
+		f.settleAll()
+	}
+	f.stopAll()
+	r = result{hash: f.hash, events: f.count, decisions: f.decisions, degraded: f.degraded, call: f.server.calls, seconds: float64(min(f.now/1e6, seconds)) * float64(len(f.nodes)), broken: f.broken}
+	for i, x := range f.truths {
+		r.admitted[i] = x.admitted
+	}
+	r.how = fmt.Sprintf("%d nodes, %s of %d in %s, %d permits for %s, %+v", len(f.nodes), f.limits[0].Algorithm.Name(), f.counts[0], f.limits[0].Period, f.counts[atPermits], f.limits[atPermits].Period, f.server.troubles)
+	if trace {
+		r.trace = f.trace.String()
+	}
+	return r
+}

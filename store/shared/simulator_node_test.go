@@ -1,0 +1,138 @@
+package shared
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// budget is that of a decision, in microseconds.
+const budget = 20_000
+
+// A node is one that shares the store, from its start to its end.
+type node struct {
+	*fleet
+	*machine
+	index   int64
+	store   *Store
+	clock   *clock.Clock
+	shares  []*truth // what it admits without the server, of each limit
+	born    int64
+	drift   int64 // ppm
+	slept   int64 // its clock stood still for so long
+	wall    int64 // its wall clock is so far ahead
+	cutOff  int64 // until when it does not reach the server
+	excused int64 // until when its breaker may open, as it was late itself
+}
+
+// boot starts a node.
+func (f *fleet) boot(index int) *node {
+	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now}
+	n.drift = f.Int64N(1001) - 500
+	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
+	for _, l := range f.shareLimits {
+		n.shares = append(n.shares, newTruth(f.world, l))
+	}
+	f.start(n.machine, 0, n.run)
+	return n
+}
+
+// run opens the store, and lets clients come.
+func (n *node) run() {
+	opt := &Options{
+		Local: newRows(n.localTime), Timeout: budget * time.Microsecond, MaxInFlight: 8, MaxBytes: MinBytes,
+		Nodes: n.leastNodes, NodeTTL: 20 * time.Second, ProbeEvery: time.Second,
+	}
+	if n.isQuick {
+		opt.ProbeEvery, opt.NodeTTL = 250*time.Millisecond, 5*time.Second
+	}
+	if err := opt.fill(); err != nil {
+		n.Fatal(err)
+	}
+	env := &transport.Env{Now: n.clock.Now, Go: func(g func()) { n.start(n.machine, 0, g) }, Park: n.park, Rand: n.Uint64}
+	s, err := newStore(&driver{server: n.server, node: n}, opt, n.clock, nil, env)
+	if err != nil {
+		n.Fatal(err)
+	}
+	s.table.Hash = tagOf
+	n.store = s
+	for range clientsOf {
+		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
+		n.start(n.machine, n.now+n.Int64N(1_000_000), c.run)
+	}
+}
+
+// park is transport.Env's. A loop that looks for what is idle does so less often.
+func (n *node) park(ctx context.Context, g transport.Gate, d time.Duration) transport.Wake {
+	switch {
+	case d != sweepEvery:
+	case n.isQuick:
+		d *= 4
+	default:
+		d *= 40
+	}
+	return n.world.park(ctx, g, d)
+}
+
+// tagOf is a hash of a key, as each is of one limit.
+func tagOf(key string, _ *weir.Limit) uint64 {
+	h := uint64(1469598103934665603)
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	return h | 1
+}
+
+func (n *node) ticks() clock.Node {
+	t := n.now - n.born - n.slept
+	return clock.Node(1 + t + t*n.drift/1_000_000)
+}
+
+// localTime is that of the node's own store.
+func (n *node) localTime() int64 { return epoch + n.now }
+
+// opened notes that the breaker has opened: only by what the server did (I5).
+func (n *node) opened(_ int, err error) {
+	n.event("opened", n.index)
+	if n.now > n.server.faulty+3_000_000 && n.now > n.excused {
+		n.fail("the breaker of node %d opened, though the server has answered in time: %v", n.index, err)
+	}
+}
+
+// slack returns what the node may still overshoot a limit by.
+func (n *node) slack(l *weir.Limit) int64 {
+	if n.store == nil || n.stands || n.crashed {
+		return 0
+	}
+	_, g, e := n.store.table.Find(l.Name, l)
+	defer g.Unlock()
+	now := n.ticks() + clock.Node(n.clock.Lost()) // the node itself does not look at its clock
+	if e == nil || len(e.Lots()) == 0 || e.Lots()[0].Limit.ID() == l.ID() || now >= e.Lots()[0].Expiry {
+		return 0
+	}
+	return e.Lots()[0].Fetched
+}
+
+// lookAtSlack looks whether all nodes together may overshoot a limit by no more than it may
+// be (I9).
+func (f *fleet) lookAtSlack(l *weir.Limit) {
+	sum := int64(0)
+	for _, n := range f.nodes {
+		sum += n.slack(l)
+	}
+	if sum > l.Overshoot() && f.now >= f.truths[atTally].forgivenUntil {
+		f.fail("%s: the nodes have %d of a slack of %d", l.Name, sum, l.Overshoot())
+	}
+}
+
+// partsOf is among how many nodes a limit is divided at least while the server is out.
+func (f *fleet) partsOf(l *weir.Limit) int64 {
+	if l.Consistency.OnStoreError == params.OnErrorLastKnown {
+		return 1
+	}
+	return int64(f.leastNodes)
+}
