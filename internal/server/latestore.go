@@ -240,6 +240,12 @@ type drivenRedis struct {
 	*shared.LateStore
 }
 
+// drivenMemcached is driven by the queue of store/shared.
+type drivenMemcached struct {
+	*lateStore[*memcached.Store]
+	*shared.LateStore
+}
+
 // lateRedis also keeps documents and looks at keys.
 type lateRedis struct{ *lateStore[*redis.Store] }
 

@@ -144,26 +144,35 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
 	}
+	shards, tuning, err := memcached.Layout(opt)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
+	}
+	var late *lateStore[*memcached.Store]
+	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
+	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
+	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*memcached.Store, error) {
-		shared, err := memcached.New(opt)
+		s, err := memcached.New(opt)
 		if err != nil {
 			return nil, err
 		}
-		warnings, err := shared.Probe(ctx)
+		warnings, err := s.Probe(ctx)
 		if err != nil {
-			return nil, errors.Join(err, shared.Close())
+			return nil, errors.Join(err, s.Close())
 		}
 		for _, w := range warnings {
 			log.Warn(w)
 		}
-		return shared, nil
+		driver.Reach(s)
+		return s, nil
 	}
-	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
+	late, err = openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
 	late.failure = memcachedFailure
-	opened, err := openShared(late, nil, late.reached, memcached.Check, conf, log)
+	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, memcached.Check, conf, log)
 	late.logReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
 	opened.alignedOnly = true

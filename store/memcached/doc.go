@@ -49,7 +49,8 @@
 // it answers. As long as another answers each such error is a [PartError].
 //
 // A decision takes no longer than [Options.Timeout], waiting for a connection included,
-// and what this process is late itself, a second at most. No more calls of a server are
+// and what this process is late itself, a second at most; one that fails at the second
+// server or later takes as much again at most, to take back what it has charged. No more calls of a server are
 // under way than it has connections. What was sent is listened to for a second longer than
 // its time, though its caller has gone.
 package memcached

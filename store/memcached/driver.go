@@ -12,7 +12,29 @@ import (
 // of one.
 type driver struct{ *Store }
 
-var _ transport.Divider = driver{}
+var (
+	_ transport.Divider = driver{}
+	_ transport.Driven  = (*Store)(nil)
+)
+
+// Driver implements transport.Driven.
+func (s *Store) Driver() (transport.Driver, transport.Tuning) { return driver{s}, s.tuning }
+
+// Layout returns what is known of a store before it is made, for package shared. The error
+// says which option cannot be.
+func Layout(o Options) (shards int, t transport.Tuning, err error) {
+	o, err = o.orDefaults()
+	return len(o.Servers), o.tuning(), err
+}
+
+// tuning is what the driver wants of its queue: a worker for each connection.
+func (o *Options) tuning() transport.Tuning {
+	t := transport.Tuning{Workers: o.MaxConns, Batch: 1}
+	if len(o.Servers) > 1 {
+		t.RunsOnly, t.ProbeFor = true, max(o.Timeout, time.Second)
+	}
+	return t
+}
 
 // Shards implements transport.Driver.
 func (d driver) Shards() int { return len(d.servers) }
@@ -44,6 +66,9 @@ const hearFor = time.Second
 // decide decides the ops of a call. Whatever becomes of what is to be taken back, the
 // answer is known before the call's time is over.
 func (d driver) decide(conn *slot, carrier *transport.Call) *transport.Result {
+	if d.closed.Load() {
+		return &transport.Result{Outcome: transport.Rejected, Err: weir.ErrClosed}
+	}
 	begin := time.Now()
 	c := call{
 		Store: d.Store, conn: conn, ops: carrier.Ops, now: d.now(),

@@ -23,9 +23,9 @@ type Options struct {
 	// Prefix begins every key: up to MaxPrefix bytes of printable ASCII without
 	// spaces. Nodes that share counts have the same. Zero means "weir:".
 	Prefix string
-	// Timeout is the longest that a decision waits, at least MinTimeout. Three
-	// quarters of it are for looking and charging, the rest is kept for taking
-	// back what could not be completed. Zero means 20 milliseconds.
+	// Timeout is the longest that a decision waits, at least MinTimeout. What a
+	// request of several servers has charged before one of them fails is taken back
+	// within as much again. Zero means 20 milliseconds.
 	Timeout time.Duration
 	// MaxConns is the most connections to one server, 1 to 1024. Calls beyond
 	// wait, within their Timeout. Zero means 16.

@@ -71,9 +71,14 @@ func (s *server) errorf(format string, args ...any) error {
 
 // close ends all connections, once no call uses them.
 func (s *server) close() error {
-	var errs []error
+	var all []*slot
 	for range cap(s.slots) {
-		errs = append(errs, (<-s.slots).client.Close())
+		all = append(all, <-s.slots)
+	}
+	var errs []error
+	for _, sl := range all {
+		errs = append(errs, sl.client.Close())
+		s.slots <- sl
 	}
 	return errors.Join(errs...)
 }

@@ -28,7 +28,6 @@ const (
 // Store keeps counts in Memcached. Safe for concurrent use.
 type Store struct {
 	prefix  string
-	timeout time.Duration
 	now     func() int64
 	servers []*server
 
@@ -41,7 +40,8 @@ type Store struct {
 	// version is what the server that was probed last calls itself.
 	version atomic.Pointer[string]
 
-	queue *transport.Queue
+	queue  *transport.Queue
+	tuning transport.Tuning
 	// meter tells how late this process is by itself.
 	meter  *lateness.Meter
 	closed atomic.Bool
@@ -55,23 +55,21 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, now: o.Now, meter: lateness.New()}
+	s := &Store{prefix: o.Prefix, now: o.Now, tuning: o.tuning(), meter: lateness.New()}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o))
 	}
-	s.queue = s.newQueue(o.MaxConns)
+	s.queue = s.newQueue(o.Timeout)
 	return s, nil
 }
 
 // newQueue returns the queue before the servers.
-func (s *Store) newQueue(conns int) *transport.Queue {
+func (s *Store) newQueue(timeout time.Duration) *transport.Queue {
 	base := time.Now()
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.meter)
 	return transport.New(driver{s}, env, transport.Options{
-		Budget: s.timeout / 4 * 3, Timeout: max(s.timeout, time.Second), Workers: conns, Batch: 1,
-		Waiting: maxWaiting, ProbeEvery: probeEvery,
-		Seed: rand.Uint64(), NeverOpens: len(s.servers) == 1,
-		Tuning: transport.Tuning{RunsOnly: true, ProbeFor: max(s.timeout, time.Second)},
+		Budget: timeout, Timeout: max(timeout, time.Second), Waiting: maxWaiting,
+		ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: len(s.servers) == 1, Tuning: s.tuning,
 	})
 }
 
