@@ -107,7 +107,7 @@ func (s *Store) board() (documents.Board, error) {
 // to find that out, and the outage is logged before what follows from it.
 func (s *Store) confirm(err error) {
 	var partial interface{ Partial() bool }
-	if s.queue.Shards() > 1 || s.queue.IsOpen() || errors.As(err, &partial) && partial.Partial() || errors.Is(err, weir.ErrClosed) ||
+	if s.maintenance.shards > 1 || s.queue.IsOpen() || errors.As(err, &partial) && partial.Partial() || errors.Is(err, weir.ErrClosed) ||
 		errors.Is(err, documents.ErrDocument) || errors.Is(err, documents.ErrChanged) {
 		return
 	}

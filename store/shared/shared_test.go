@@ -1,14 +1,15 @@
 package shared_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -60,7 +61,7 @@ func (s servers) Driver() (transport.Driver, transport.Tuning) {
 
 func (s servers) Shards() int { return s.n }
 
-func (s servers) Shard(key string) int { return int(crc32.ChecksumIEEE([]byte(key))) % s.n }
+func (s servers) Shard(key string) int { return int(key[0]) % s.n }
 
 func (s servers) Part(key string) int { return s.Shard(key) }
 
@@ -70,7 +71,22 @@ func (s servers) LeavesTrace(l *weir.Limit) bool { return l.Traits()&weir.Lends 
 
 func (s servers) Undone(int, error) {}
 
-func (s servers) Probe(int, time.Duration) error { return nil }
+// Probe asks for a key that the server keeps.
+func (s servers) Probe(shard int, within time.Duration) error {
+	keys := []string{"gone", "here", "i"}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	i := slices.IndexFunc(keys, func(key string) bool { return s.Shard(key) == shard })
+	return s.Store.Take(ctx, []weir.Op{{Key: keys[i], Limit: probed, Cost: 1, Verb: weir.Peek}})
+}
+
+var probed = func() *weir.Limit {
+	l := weir.PerMinute(1, algorithm.FixedWindow)
+	if err := l.Compile(); err != nil {
+		panic(err)
+	}
+	return l
+}()
 
 // Send fails a call with keys of several servers.
 func (s servers) Send(shard int, calls []*transport.Call) {

@@ -110,5 +110,5 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 // isExcused reports whether err says nothing of the store as a whole.
 func (s *Store) isExcused(err error) bool {
 	var r *transport.Result
-	return s.queue.Shards() > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
+	return s.maintenance.shards > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
 }

@@ -75,7 +75,7 @@ func everyVerb(t *testing.T, f *fleet, ls []*weir.Limit, seed uint64) {
 	var ids, left atomic.Int64
 	mark := settled(t)
 	request := func(dst []weir.Op, i int, v weir.Verb) []weir.Op {
-		return ls[i].Append(dst, fmt.Sprint("k", i), 1, &weir.Request{Verb: v, Lease: fmt.Sprint("lease ", ids.Add(1))})
+		return ls[i].Append(dst, fmt.Sprint(i, " k"), 1, &weir.Request{Verb: v, Lease: fmt.Sprint("lease ", ids.Add(1))})
 	}
 	admitted, back := make([]atomic.Int64, len(ls)), make([]atomic.Int64, len(ls))
 	// note counts what passed and returns what gives it back, nil if nothing did.

@@ -21,15 +21,16 @@ var errDown = errors.New("connection refused")
 type fault int32
 
 const (
-	none    fault = iota
-	down          // refuses every call at once
-	stall         // answers nothing until the call's context ends
-	lost          // carries the call out, and its answer is lost
-	tenth         // refuses one call in ten
-	wedged        // answers nothing, and does not look at the context, until mended
-	partly        // refuses calls for keys that begin with "gone"
-	counts        // keeps no concurrency limits, as Memcached
-	rejects       // answers for keys that begin with "bad" that it cannot decide them
+	none     fault = iota
+	down           // refuses every call at once
+	stall          // answers nothing until the call's context ends
+	lost           // carries the call out, and its answer is lost
+	tenth          // refuses one call in ten
+	wedged         // answers nothing, and does not look at the context, until mended
+	partly         // refuses calls for keys that begin with "gone", and says that others are decided
+	partDown       // refuses them at once
+	counts         // keeps no concurrency limits, as Memcached
+	rejects        // answers for keys that begin with "bad" that it cannot decide them
 )
 
 // partError is the error of a store of which a shard is out.
@@ -53,6 +54,7 @@ type faulty struct {
 	delay  atomic.Int64 // before each answer, nanoseconds
 	limit  atomic.Int64 // its own timeout, if it is prompt, nanoseconds
 	calls  atomic.Int64
+	gone   atomic.Int64 // of them, that a server has refused which is down
 	mended chan struct{}
 	// gate, if not nil, is read from before each call.
 	gate atomic.Pointer[chan struct{}]
@@ -130,6 +132,11 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 			if strings.HasPrefix(ops[i].Key, "bad") {
 				return fmt.Errorf("store: %w", rejection{})
 			}
+		}
+	case partDown:
+		if strings.HasPrefix(ops[0].Key, "gone") {
+			f.gone.Add(1)
+			return errDown
 		}
 	case partly:
 		for i := range ops {

@@ -27,7 +27,7 @@ type Options struct {
 	Timeout     time.Duration          // the budget of a decision; zero: 20 milliseconds
 	Prompt      bool                   // shared ends each call within Timeout by itself
 	MaxInFlight int                    // calls of shared at a time; zero: 512
-	Servers     int                    // that keep the keys of shared, each by itself; zero: one
+	Servers     int                    // that keep the keys of shared, by their first letters; zero: one
 	MaxBytes    int64                  // for lots, refusals and debts, at least minBytes; zero: 64 MiB
 	RefusalLife time.Duration          // of a remembered refusal; negative: none is remembered; zero: a second
 	Nodes       int                    // at least; zero: as many as have registered

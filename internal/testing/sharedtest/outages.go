@@ -158,43 +158,52 @@ func testBreaker(t *testing.T, newNode New) {
 // What is kept on a shard that is out is decided by policy, and written
 // back when it is there again; the rest is decided as ever.
 func testShardOutage(t *testing.T, newNode New) {
-	virtual(t, "partly", func(t *testing.T) {
-		f := newFleet(t, newNode, 2, Options{Nodes: 2})
-		s := f.nodes[0]
-		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(params.OnErrorLocal))
-		f.take(s, "gone", l, 10)
-		f.shared.set(partly)
-		for range 60 {
-			if g := f.take(s, "gone", l, 1).Guarantee(); !g.Degraded || g.Source != weir.FromShare {
-				t.Fatalf("a key that is away: %s", g)
+	for kind, fault := range map[string]fault{"said by the store": partly, "found by a breaker": partDown} {
+		virtual(t, kind, func(t *testing.T) {
+			opt := Options{Nodes: 2}
+			if fault == partDown {
+				opt.Servers = 3
 			}
-			if g := f.take(s, "here", l, 1).Guarantee(); g.Degraded || g.Source != weir.FromStore {
-				t.Fatalf("a key that is not: %s", g)
+			f := newFleet(t, newNode, 2, opt)
+			s := f.nodes[0]
+			l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(params.OnErrorLocal))
+			f.take(s, "gone", l, 10)
+			f.shared.set(fault)
+			for range 60 {
+				if g := f.take(s, "gone", l, 1).Guarantee(); !g.Degraded || g.Source != weir.FromShare {
+					t.Fatalf("a key that is away: %s", g)
+				}
+				if g := f.take(s, "here", l, 1).Guarantee(); g.Degraded || g.Source != weir.FromStore {
+					t.Fatalf("a key that is not: %s", g)
+				}
 			}
-		}
-		if st := s.Stats(); st.BreakerOpen || st.Degraded != 60 {
-			t.Errorf("%d decisions were degraded, away %v", st.Degraded, st.BreakerOpen)
-		}
-		// One request on both: what it was charged of the key that is there is paid.
-		ops := []weir.Op{{Key: "gone", Limit: l, Cost: 1}, {Key: "both", Limit: l, Cost: 7}}
-		if err := s.Take(context.Background(), ops); err != nil || ops[1].Charged {
-			t.Fatalf("the share of one is used up: %+v, %v", ops, err)
-		}
-		ops[0].Key = "gone too"
-		if err := s.Take(context.Background(), ops); err != nil || !ops[0].Charged || !ops[1].Charged {
-			t.Fatalf("%+v, %v", ops, err)
-		}
-		time.Sleep(time.Second)
-		if d := f.take(f.nodes[1], "both", l, 0); d.Remaining != 93 {
-			t.Errorf("%d remain of the key that is there, want 93", d.Remaining)
-		}
-		f.shared.set(none)
-		time.Sleep(time.Second)
-		// What the share admitted is counted: half of what was last known to remain.
-		if d := f.take(f.nodes[1], "gone", l, 0); d.Remaining != 90-45 {
-			t.Errorf("%d remain after the debts were paid, want 45", d.Remaining)
-		}
-	})
+			if st := s.Stats(); st.BreakerOpen || st.Degraded != 60 {
+				t.Errorf("%d decisions were degraded, away %v", st.Degraded, st.BreakerOpen)
+			}
+			// One request on both: what it was charged of the key that is there is paid.
+			ops := []weir.Op{{Key: "gone", Limit: l, Cost: 1}, {Key: "both", Limit: l, Cost: 7}}
+			if err := s.Take(context.Background(), ops); err != nil || ops[1].Charged {
+				t.Fatalf("the share of one is used up: %+v, %v", ops, err)
+			}
+			ops[0].Key = "gone too"
+			if err := s.Take(context.Background(), ops); err != nil || !ops[0].Charged || !ops[1].Charged {
+				t.Fatalf("%+v, %v", ops, err)
+			}
+			time.Sleep(time.Second)
+			if d := f.take(f.nodes[1], "both", l, 0); d.Remaining != 93 {
+				t.Errorf("%d remain of the key that is there, want 93", d.Remaining)
+			}
+			f.shared.set(none)
+			time.Sleep(time.Second)
+			// What the share admitted is counted: half of what was last known to remain.
+			if d := f.take(f.nodes[1], "gone", l, 0); d.Remaining != 90-45 {
+				t.Errorf("%d remain after the debts were paid, want 45", d.Remaining)
+			}
+			if calls := f.shared.gone.Load(); fault == partDown && calls > 30 {
+				t.Errorf("%d calls of a server whose breaker is open", calls)
+			}
+		})
+	}
 }
 
 // A key that the store cannot decide is decided by policy, and opens no breaker for

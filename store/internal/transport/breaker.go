@@ -73,7 +73,7 @@ func (s *shard) opened(err error) {
 	}
 	s.mu.Unlock()
 	s.q.helpers.Go(s.probeUntilClosed)
-	for _, opened := range []func(int, error){s.q.opt.Tuning.Opened, s.q.opt.Opened} {
+	for _, opened := range []func(int, error){s.q.driven.Load().opened, s.q.opt.Opened} {
 		if opened != nil {
 			opened(s.index, err)
 		}
@@ -96,7 +96,7 @@ func (s *shard) probeUntilClosed() {
 		s.mu.Lock()
 		s.breaker.close()
 		s.mu.Unlock()
-		for _, closed := range []func(int){s.q.opt.Tuning.Closed, s.q.opt.Closed} {
+		for _, closed := range []func(int){s.q.driven.Load().closed, s.q.opt.Closed} {
 			if closed != nil {
 				closed(s.index)
 			}
@@ -117,7 +117,7 @@ func (s *shard) probe() bool {
 	gate, within := NewGate(), cmp.Or(s.q.opt.Tuning.ProbeFor, s.q.opt.Budget)
 	var err error
 	s.q.env.Go(func() {
-		if err = s.q.driver.Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
+		if err = s.q.driven.Load().Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
 			err = s.q.opt.Probe(func(ops []weir.Op) error { return s.ask(ops, within) })
 		}
 		s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *shard) probe() bool {
 func (s *shard) ask(ops []weir.Op, within time.Duration) error {
 	c := s.q.newCall(s.q.ctx, Background, ops)
 	c.isProbe, c.Within = true, within
-	s.q.driver.Send(s.index, []*Call{c})
+	s.q.driven.Load().Send(s.index, []*Call{c})
 	if s.q.env.Park(s.q.ctx, c.gate, within) != Opened {
 		return errLate // nobody uses the call again
 	}

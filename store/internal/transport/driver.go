@@ -43,6 +43,23 @@ type Driven interface {
 	Driver() (Driver, Tuning)
 }
 
+// driven is what carries the calls of a queue.
+type driven struct {
+	Driver
+	divider Divider // the driver, nil if a call takes all keys of a shard
+	opened  func(shard int, err error)
+	closed  func(shard int)
+}
+
+// drive has a driver carry the calls from now on. It has as many shards as the one before.
+func (q *Queue) drive(d Driver, t Tuning) {
+	divider, _ := d.(Divider)
+	q.driven.Store(&driven{d, divider, t.Opened, t.Closed})
+	if t.Bind != nil {
+		t.Bind(q)
+	}
+}
+
 // Tuning is what a driver wants of its queue. What is zero is the queue's own choice.
 type Tuning struct {
 	// Workers, Batch and Waiting are those of [Options].

@@ -41,13 +41,12 @@ type Options struct {
 
 // A Queue carries calls to a store. Safe for concurrent use.
 type Queue struct {
-	driver  Driver
-	divider Divider // the driver, nil if its calls take all keys of a shard
-	env     *Env
-	opt     Options
-	shards  []shard
-	seed    maphash.Seed
-	spare   sync.Pool // of *Call
+	driven atomic.Pointer[driven]
+	env    *Env
+	opt    Options
+	shards []shard
+	seed   maphash.Seed
+	spare  sync.Pool // of *Call
 	// work is what is waited for at the end, helpers what is ended then: ctx is canceled.
 	work, helpers Group
 	ctx           context.Context
@@ -59,8 +58,7 @@ type Queue struct {
 func New(driver Driver, env *Env, opt Options) *Queue {
 	t := &opt.Tuning
 	opt.Workers, opt.Batch, opt.Waiting = cmp.Or(t.Workers, opt.Workers), cmp.Or(t.Batch, opt.Batch), cmp.Or(t.Waiting, opt.Waiting)
-	q := &Queue{driver: driver, env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
-	q.divider, _ = driver.(Divider)
+	q := &Queue{env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
 	q.work.env, q.helpers.env = env, env
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
@@ -68,9 +66,7 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 		s := &q.shards[i]
 		s.q, s.index, s.byKey = q, i, map[uint64]*Call{}
 	}
-	if t.Bind != nil {
-		t.Bind(q)
-	}
+	q.drive(driver, opt.Tuning)
 	return q
 }
 
@@ -122,11 +118,12 @@ func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node
 
 // Take decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
 func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
-	if q.divider == nil || !isDivided(q.divider, ops) {
+	divider := q.driven.Load().divider
+	if divider == nil || !isDivided(divider, ops) {
 		return q.takePart(ctx, class, f, ops, nil)
 	}
 	sent := q.env.Now()
-	return sent, Cross(q.Begin(ctx), ops, &divided{q.divider, q, class, f})
+	return sent, Cross(q.Begin(ctx), ops, &divided{divider, q, class, f})
 }
 
 // takePart decides ops of one part. It fills in which of them renewed a permit that was
@@ -180,11 +177,8 @@ func isDivided(d Divider, ops []weir.Op) bool {
 	return false
 }
 
-// Shards returns how many there are. It does not change.
-func (q *Queue) Shards() int { return len(q.shards) }
-
 // Shard returns where a key is, from 0; that may change.
-func (q *Queue) Shard(key string) int { return q.driver.Shard(key) }
+func (q *Queue) Shard(key string) int { return q.driven.Load().Shard(key) }
 
 // Waiting returns how many calls wait to be sent.
 func (q *Queue) Waiting() (n int) {
@@ -209,7 +203,7 @@ func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
 func (q *Queue) shardOf(ops []weir.Op) int {
 	for i := range ops {
 		if ops[i].Role != weir.Deny {
-			return q.driver.Shard(ops[i].Key)
+			return q.Shard(ops[i].Key)
 		}
 	}
 	return 0

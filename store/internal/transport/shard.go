@@ -96,7 +96,7 @@ func (s *shard) run() {
 				c.Context, c.report = begun(c.Context, len(c.Ops))
 			}
 		}
-		s.q.driver.Send(s.index, batch)
+		s.q.driven.Load().Send(s.index, batch)
 		clear(batch)
 	}
 }
