@@ -35,7 +35,8 @@ type Analytics struct {
 	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" default:"0" placeholder:"BYTES" help:"Most bytes of all rows; above it the oldest are deleted. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
 }
 
-// openDatabase opens the database at a URL. A database that is reached is made ready.
+// openDatabase opens the database at a URL. A database that is reached is made ready. With
+// an error what is returned is nothing to use or to close.
 type openDatabase func(ctx context.Context, url string) (analytics.Database, error)
 
 // databaseKind is a database that keeps what events tell.
@@ -293,18 +294,16 @@ func (s *Server) analyticsHandler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(s.analytics)
 }
 
-func openMemoryAnalytics(ctx context.Context, _ string) (analytics.Database, error) {
-	return openedDatabase(sqlite.Open(ctx, sqlite.Memory))
-}
-
+// openSQLite opens sqlite:PATH, which sqlite:///PATH is too, or one in memory.
 func openSQLite(ctx context.Context, url string) (analytics.Database, error) {
-	// sqlite:PATH and sqlite:///PATH are the same.
-	path := strings.TrimPrefix(url, "sqlite:")
-	return openedDatabase(sqlite.Open(ctx, strings.TrimPrefix(path, "//")))
+	if url == analyticsMemory {
+		return sqlite.Open(ctx, sqlite.Memory)
+	}
+	return sqlite.Open(ctx, strings.TrimPrefix(strings.TrimPrefix(url, "sqlite:"), "//"))
 }
 
 func openPostgres(ctx context.Context, url string) (analytics.Database, error) {
-	return openedDatabase(postgres.Open(ctx, url))
+	return postgres.Open(ctx, url)
 }
 
 // postgresLate reports whether a PostgreSQL is away, or on its way: what it says of
@@ -318,12 +317,4 @@ func postgresLate(err error) bool {
 		return slices.Contains([]string{"08", "53", "57"}, pgErr.Code[:min(len(pgErr.Code), 2)])
 	}
 	return true
-}
-
-// openedDatabase keeps a nil pointer from becoming a database.
-func openedDatabase[D analytics.Database](db D, err error) (analytics.Database, error) {
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
 }

@@ -14,9 +14,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
-	"github.com/weirlimit/weir/internal/insight/queue/kafka"
-	"github.com/weirlimit/weir/internal/insight/queue/nats"
-	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -47,7 +44,8 @@ const (
 	maxLiveReaders = 16
 )
 
-// queueKind is a queue that events can go through.
+// queueKind is a queue that events can go through. With an error what is returned is
+// nothing to use or to close.
 type queueKind struct {
 	open    func(url string, log *slog.Logger) (event.Queue, error)
 	consume func(url string, log *slog.Logger) (event.Source, error)
@@ -257,42 +255,10 @@ func (t *eventPipeline) close() error {
 	return nil
 }
 
-func openKafka(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(kafka.Open(url, log))
-}
-
-func consumeKafka(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(kafka.Consume(url, log))
-}
-
-func openNATS(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(nats.Open(url, log))
-}
-
-func consumeNATS(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(nats.Consume(url, log))
-}
-
-func openRabbitMQ(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(rabbitmq.Open(url, log))
-}
-
-func consumeRabbitMQ(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(rabbitmq.Consume(url, log))
-}
-
-// opened keeps a nil pointer from becoming a queue.
-func opened[Q event.Queue](q Q, err error) (event.Queue, error) {
-	if err != nil {
-		return nil, err
+// queueKindOf makes a kind of a queue's own functions.
+func queueKindOf[Q event.Queue, S event.Source](open func(string, *slog.Logger) (Q, error), consume func(string, *slog.Logger) (S, error)) queueKind {
+	return queueKind{
+		open:    func(url string, log *slog.Logger) (event.Queue, error) { return open(url, log) },
+		consume: func(url string, log *slog.Logger) (event.Source, error) { return consume(url, log) },
 	}
-	return q, nil
-}
-
-// consumed keeps a nil pointer from becoming a source.
-func consumed[S event.Source](s S, err error) (event.Source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }

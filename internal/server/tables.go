@@ -10,6 +10,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
+	"github.com/weirlimit/weir/internal/insight/queue/kafka"
+	"github.com/weirlimit/weir/internal/insight/queue/nats"
+	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
@@ -35,17 +38,17 @@ var stores = map[string]storeKind{
 // queues are the queues that events can go to, by the scheme of their URL, beside
 // local: and off.
 var queues = map[string]queueKind{
-	"kafka":  {openKafka, consumeKafka},
-	"kafkas": {openKafka, consumeKafka},
-	"nats":   {openNATS, consumeNATS},
-	"natss":  {openNATS, consumeNATS},
-	"amqp":   {openRabbitMQ, consumeRabbitMQ},
-	"amqps":  {openRabbitMQ, consumeRabbitMQ},
+	"kafka":  queueKindOf(kafka.Open, kafka.Consume),
+	"kafkas": queueKindOf(kafka.Open, kafka.Consume),
+	"nats":   queueKindOf(nats.Open, nats.Consume),
+	"natss":  queueKindOf(nats.Open, nats.Consume),
+	"amqp":   queueKindOf(rabbitmq.Open, rabbitmq.Consume),
+	"amqps":  queueKindOf(rabbitmq.Open, rabbitmq.Consume),
 }
 
 // databases keep what events tell, by the scheme of their URL.
 var databases = map[string]databaseKind{
-	"memory":     {open: openMemoryAnalytics},
+	"memory":     {open: openSQLite},
 	"sqlite":     {open: openSQLite},
 	"postgres":   {openPostgres, postgresLate},
 	"postgresql": {openPostgres, postgresLate},
@@ -163,7 +166,7 @@ func openHTTP(s *Server) (frontend, error) {
 		if err != nil {
 			return frontend{}, err
 		}
-		h = httpapi.Guard(trust, s.identity.clientOf, timedAPI{h, s.api}, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
+		h = httpapi.Guard(trust, s.identity.clientOf, s.api, h, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
 	}
 	h, err := s.withForwardAuth(h)
 	if err != nil {
@@ -214,15 +217,3 @@ func openAdmin(s *Server) (frontend, error) {
 		serve:    newOperatorServer(s.adminHandler(s.token), s.conf.HTTP, cert, time.Second, s.log),
 	}, nil
 }
-
-// timedAPI is the API behind a timer.
-type timedAPI struct {
-	http.Handler
-	api *httpapi.API
-}
-
-// Serves implements httpapi.Paths.
-func (t timedAPI) Serves(path string) bool { return t.api.Serves(path) }
-
-// Authorized implements httpapi.Paths.
-func (t timedAPI) Authorized(r *http.Request) bool { return t.api.Authorized(r) }

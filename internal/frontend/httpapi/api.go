@@ -213,9 +213,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// Authorized implements [Paths].
-func (a *API) Authorized(r *http.Request) bool { return a.operators.hasToken(r) }
-
 // Admin returns a handler of the operators' paths alone, for a port of their
 // own. Without a token it answers only to loopback.
 func (a *API) Admin() http.Handler {

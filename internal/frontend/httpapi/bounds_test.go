@@ -260,7 +260,7 @@ func TestGuard(t *testing.T) {
 		for k, v := range h {
 			r.Header[k] = v
 		}
-		httpapi.Guard(prefixes, nil, srv.api, next).ServeHTTP(rec, r)
+		httpapi.Guard(prefixes, nil, srv.api, srv.api, next).ServeHTTP(rec, r)
 		if got := rec.Body.String() != "next"; got != api {
 			t.Errorf("%s asks for %s, %q trusted, %v: served by the API: %t, want %t", remote, path, trusted, h, got, api)
 		}
@@ -309,7 +309,7 @@ func TestGuardTakesTheToken(t *testing.T) {
 		rec := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "/shouldAllowRequest", strings.NewReader(`{"clientId":"a"}`))
 		r.Header["Authorization"] = authorization
-		httpapi.Guard(nil, nil, srv.api, next).ServeHTTP(rec, r)
+		httpapi.Guard(nil, nil, srv.api, srv.api, next).ServeHTTP(rec, r)
 		if got := rec.Body.String() != "next"; got != api {
 			t.Errorf("%q: served by the API: %t, want %t", authorization, got, api)
 		}
@@ -342,7 +342,7 @@ func TestGuardThroughProxies(t *testing.T) {
 		rec := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "/shouldAllowRequest", strings.NewReader(`{"clientId":"a"}`))
 		r.RemoteAddr = remote
-		httpapi.Guard([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, who, srv.api, next).ServeHTTP(rec, r)
+		httpapi.Guard([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, who, srv.api, srv.api, next).ServeHTTP(rec, r)
 		if got := rec.Body.String() != "next"; got != api {
 			t.Errorf("%s for %s: served by the API: %t, want %t", remote, client, got, api)
 		}

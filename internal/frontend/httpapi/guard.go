@@ -7,16 +7,6 @@ import (
 	"strings"
 )
 
-// Paths is a handler that knows which paths are its own: an [API], or one that
-// is wrapped in a timer.
-type Paths interface {
-	http.Handler
-	// Serves reports whether path is one of the handler's.
-	Serves(path string) bool
-	// Authorized reports whether a request carries the admin token.
-	Authorized(r *http.Request) bool
-}
-
 // Guard serves the API's paths to trusted clients and gives every other request
 // to next: on a port that strangers reach, a stranger must not spend another's
 // quota.
@@ -26,15 +16,16 @@ type Paths interface {
 // and so has a web page in a browser on this machine.
 //
 // client says who the client is where trusted proxies stand between: one who
-// comes through a proxy that is listed is not the proxy. Nil means the peer.
-func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api Paths, next http.Handler) http.Handler {
+// comes through a proxy that is listed is not the proxy. Nil means the peer. timed is the
+// API as it is measured.
+func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api *API, timed, next http.Handler) http.Handler {
 	if client == nil {
 		client = peer
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isTrusted := func(p netip.Prefix) bool { return p.Contains(client(r)) }
-		if api.Serves(r.URL.Path) && (slices.ContainsFunc(trusted, isTrusted) || api.Authorized(r)) {
-			api.ServeHTTP(w, r)
+		if api.Serves(r.URL.Path) && (slices.ContainsFunc(trusted, isTrusted) || api.operators.hasToken(r)) {
+			timed.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
