@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
@@ -58,8 +57,8 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	for _, u := range a.found {
 		out = append(out, u.finding(a, path))
 	}
-	slices.SortStableFunc(out, func(a, b *rules.Error) int { return boolOrder(a.Warning, b.Warning) })
-	return set, out
+	faults, warnings := out.Split()
+	return set, append(faults, warnings...)
 }
 
 // CheckSettings reports what New reports about the settings and the limits in words,
@@ -77,17 +76,6 @@ func (c *Config) CheckSettings() error {
 	return err
 }
 
-// boolOrder puts faults before warnings.
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
 // split returns the errors that were joined to err.
 func split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -103,11 +91,8 @@ func split(err error) []error {
 // checkIdentity returns a resolver as a node would have it, which fetches no keys of
 // tokens.
 func (c *Config) checkIdentity() (*identity.Resolver, error) {
-	opt, err := c.Identity.options()
+	opt, err := c.Identity.open()
 	if err != nil {
-		return nil, err
-	}
-	if err := c.Identity.open(&opt); err != nil {
 		return nil, err
 	}
 	if opt.JWT.URL != "" {

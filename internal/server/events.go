@@ -44,8 +44,7 @@ const (
 	maxLiveReaders = 16
 )
 
-// queueKind is a queue that events can go through. With an error what is returned is
-// nothing to use or to close.
+// queueKind is a queue that events can go through.
 type queueKind struct {
 	open    func(url string, log *slog.Logger) (event.Queue, error)
 	consume func(url string, log *slog.Logger) (event.Source, error)
@@ -255,10 +254,23 @@ func (t *eventPipeline) close() error {
 	return nil
 }
 
-// queueKindOf makes a kind of a queue's own functions.
+// queueKindOf makes a kind of a queue's own functions. A nil pointer of theirs does not
+// become a queue or a source.
 func queueKindOf[Q event.Queue, S event.Source](open func(string, *slog.Logger) (Q, error), consume func(string, *slog.Logger) (S, error)) queueKind {
 	return queueKind{
-		open:    func(url string, log *slog.Logger) (event.Queue, error) { return open(url, log) },
-		consume: func(url string, log *slog.Logger) (event.Source, error) { return consume(url, log) },
+		open: func(url string, log *slog.Logger) (event.Queue, error) {
+			q, err := open(url, log)
+			if err != nil {
+				return nil, err
+			}
+			return q, nil
+		},
+		consume: func(url string, log *slog.Logger) (event.Source, error) {
+			s, err := consume(url, log)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
 	}
 }

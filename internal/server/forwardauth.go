@@ -90,7 +90,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 
 // has reports whether there is a limit in a domain.
 func (r *ruleSet) has(domain string) bool {
-	return len(r.words.limits) > 0 && r.words.domain == domain || r.live != nil && r.live.Set().Has(domain)
+	return len(r.words.limits) > 0 && r.words.domain == domain || r.set().Has(domain)
 }
 
 // hasUpstream reports whether some route says where its requests go.

@@ -119,8 +119,12 @@ func (c *Identity) check() error {
 	return err
 }
 
-// open adds to opt what is in files.
-func (c *Identity) open(opt *identity.Options) error {
+// open returns what a resolver is made with, with what is in files.
+func (c *Identity) open() (identity.Options, error) {
+	opt, err := c.options()
+	if err != nil {
+		return opt, err
+	}
 	for _, f := range []struct {
 		flag, path string
 		into       *identity.Secret
@@ -130,18 +134,16 @@ func (c *Identity) open(opt *identity.Options) error {
 		}
 		data, err := readSecret(f.path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.flag, err)
+			return opt, fmt.Errorf("%s: %w", f.flag, err)
 		}
 		*f.into = identity.Secret(data)
 	}
-	if c.APIKey.File == "" {
-		return nil
+	if c.APIKey.File != "" {
+		if opt.Keys, err = identity.LoadKeys(c.APIKey.File); err != nil {
+			return opt, fmt.Errorf("--api-keys: %w", err)
+		}
 	}
-	var err error
-	if opt.Keys, err = identity.LoadKeys(c.APIKey.File); err != nil {
-		return fmt.Errorf("--api-keys: %w", err)
-	}
-	return nil
+	return opt, nil
 }
 
 // callers finds out who sent a request, and keeps the file of API keys up to date. Safe for
@@ -157,11 +159,8 @@ type callers struct {
 
 // openCallers opens what finds out who sent a request.
 func openCallers(c *Identity, log *slog.Logger) (*callers, error) {
-	opt, err := c.options()
+	opt, err := c.open()
 	if err != nil {
-		return nil, err
-	}
-	if err := c.open(&opt); err != nil {
 		return nil, err
 	}
 	opt.JWT.Log, opt.Log = log, log

@@ -82,10 +82,7 @@ func (r *ruleSet) limitRefs() []overlay.LimitRef {
 			}})
 		}
 	}
-	if r.live == nil {
-		return out
-	}
-	for _, rule := range r.live.Set().Rules() {
+	for _, rule := range r.set().Rules() {
 		for _, l := range rule.All() {
 			if l.Limit == nil {
 				continue
@@ -180,9 +177,6 @@ func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool
 			}
 		}
 	}
-	if r.live == nil {
-		return httpapi.KnownClient{}, false
-	}
-	domain, entries, ok := r.live.Set().EntriesOf(l, key)
+	domain, entries, ok := r.set().EntriesOf(l, key)
 	return httpapi.KnownClient{Domain: domain, Limit: name, Entries: entries}, ok
 }

@@ -135,16 +135,6 @@ func closePeers(peers []region.Peer) error {
 	return errors.Join(errs...)
 }
 
-// acrossRegions is the check of a limit of the rules where there are regions.
-func acrossRegions(check func(*weir.Limit) error, regions int) func(*weir.Limit) error {
-	return func(l *weir.Limit) error {
-		if err := check(l); err != nil {
-			return err
-		}
-		return region.Check(l, regions)
-	}
-}
-
 // checkCost returns the check of costs that rules fix, nil where there are no regions.
 func (c *Config) checkCost() func(*weir.Limit, int64) error {
 	regions := c.regionCount()
@@ -161,10 +151,13 @@ func (c *Config) checkLimit() (func(*weir.Limit) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if regions := c.regionCount(); regions > 1 {
-		return acrossRegions(kind.check, regions), nil
-	}
-	return kind.check, nil
+	regions := c.regionCount()
+	return func(l *weir.Limit) error {
+		if err := kind.check(l); err != nil || regions < 2 {
+			return err
+		}
+		return region.Check(l, regions)
+	}, nil
 }
 
 // regionCount returns how many regions there are: this node's, whose store --store may

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -28,7 +27,7 @@ func TestReloadsAreRemembered(t *testing.T) {
 	}
 	rule := func(limits string) string { return "domain: api\ndescriptors:\n" + limits }
 	put(rule("  - {key: a, limit: 2/hour}\n  - {key: b, limit: 7/day}\n"))
-	r, err := openRules(&Config{Rules: file, API: API{Domain: "api"}}, &openedStore{check: func(*weir.Limit) error { return nil }}, nil, slog.New(slog.DiscardHandler))
+	r, err := openRules(&Config{Store: "memory:", Rules: file, API: API{Domain: "api"}}, &openedStore{}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,13 @@ type ruleSet struct {
 	asked func(*rules.Set) func(*rules.Rule) bool
 }
 
-// openRules loads what conf names. store says whether it can serve a limit, and
-// whether it goes on counting at a reload, form how front ends write the value of an
-// entry.
+// openRules loads what conf names. store says whether a limit goes on counting at a
+// reload, form how front ends write the value of an entry.
 func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
-	check := store.rules()
+	check, err := conf.checkLimit()
+	if err != nil {
+		return nil, err
+	}
 	words, err := checkedWordRules(conf, check)
 	if err != nil {
 		return nil, err
@@ -76,12 +78,7 @@ func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
 
 // KeyLists implements [weir.KeyLister]: the lists of the files. What the limits in
 // words are about, every request has.
-func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
-	if r.live == nil {
-		return nil
-	}
-	return r.live.KeyLists(domain)
-}
+func (r *ruleSet) KeyLists(domain string) []weir.KeyList { return r.set().KeyLists(domain) }
 
 // watch follows the files until ctx ends.
 func (r *ruleSet) watch(ctx context.Context) {
@@ -178,10 +175,7 @@ func (r *ruleSet) status() ruleStatus {
 // series lists every limit in use with its labels.
 func (r *ruleSet) series() []metrics.Series {
 	out := r.words.series()
-	if r.live == nil {
-		return out
-	}
-	for _, p := range r.live.Set().LimitRefs() {
+	for _, p := range r.set().LimitRefs() {
 		out = append(out, metrics.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out

@@ -19,7 +19,7 @@ import (
 // openShared puts what a node does on its own before a store that nodes share:
 // leases, failure policies, and the limits that each node counts alone; and before that
 // what counts with other regions, if there are any. reached reports whether it was ever there.
-func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, conf *Config, log *slog.Logger) (openedStore, error) {
+func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf *Config, log *slog.Logger) (openedStore, error) {
 	peers, peerTimeout, err := openPeers(conf, log)
 	if err != nil {
 		return openedStore{}, errors.Join(err, own.Close())
@@ -52,11 +52,7 @@ func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, check
 			}
 			return m
 		},
-		check: checkOf(check), restarts: restartsOf((*weir.Limit).Restarts),
-	}
-	opened.rule = opened.check
-	if len(peers) > 0 {
-		opened.rule = acrossRegions(opened.check, len(peers)+1)
+		restarts: restartsOf((*weir.Limit).Restarts),
 	}
 	opened.board = local
 	if keys != nil {

@@ -50,26 +50,15 @@ type openedStore struct {
 	// itself. Nil if there is none.
 	calls *metrics.Calls
 	redis func() metrics.Redis
-	// check says why a limit cannot be served.
+	// check says why a limit cannot be served: that of its kind.
 	check func(*weir.Limit) error
 	// restarts says why a limit counts from zero where an earlier version of it has
 	// counted, see rules.Options.
 	restarts func(l, old *weir.Limit) string
-	// rule is check for a limit of the rules, which regions may have to count
-	// together. Nil means check.
-	rule func(*weir.Limit) error
 	// alignedOnly: it keeps windows aligned to the epoch only.
 	alignedOnly bool
 	// follow has the calls of a store that nodes share followed. Nil if none is.
 	follow func(followCall)
-}
-
-// rules returns the check of the limits that rules have.
-func (s *openedStore) rules() func(*weir.Limit) error {
-	if s.rule != nil {
-		return s.rule
-	}
-	return s.check
 }
 
 // openMemory opens the embedded store.
@@ -98,12 +87,12 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 	}
 	s := memory.New(opt)
 	return openedStore{
-		Store:   s,
-		keyring: s,
-		board:   s,
-		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
-		sketch:  s.Approximate,
-		check:   memory.Check, restarts: memory.Restarts,
+		Store:    s,
+		keyring:  s,
+		board:    s,
+		stats:    func() metrics.Store { return storeMetrics(s.Stats()) },
+		sketch:   s.Approximate,
+		restarts: memory.Restarts,
 	}, nil
 }
 
@@ -131,7 +120,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	}
 	late.failure = redisFailure
 	own := drivenRedis{lateRedis{late}, driver}
-	opened, err := openShared(own, own, late.reached, redis.Check, conf, log)
+	opened, err := openShared(own, own, late.reached, conf, log)
 	late.logReached(opened, log)
 	opened.calls, opened.redis = late.calls, own.stats
 	opened.follow = late.followBy
@@ -172,7 +161,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 		return openedStore{}, err
 	}
 	late.failure = memcachedFailure
-	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, memcached.Check, conf, log)
+	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, conf, log)
 	late.logReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
 	opened.alignedOnly = true

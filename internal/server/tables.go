@@ -90,7 +90,9 @@ func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
 		in := *conf
 		in.Store, conf = own, &in
 	}
-	return kind.open(conf, log)
+	opened, err := kind.open(conf, log)
+	opened.check = kind.check
+	return opened, err
 }
 
 // openReserver builds what reservations are made by, unless the store cannot
