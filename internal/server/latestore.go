@@ -176,14 +176,6 @@ func netFailure(err error) metrics.Failure {
 	return metrics.FailedOther
 }
 
-// memcachedFailure tells why a call of Memcached failed.
-func memcachedFailure(err error) metrics.Failure {
-	if memcached.Busy(err) {
-		return metrics.FailedBusy
-	}
-	return netFailure(err)
-}
-
 // redisFailure tells why a call of Redis failed.
 func redisFailure(err error) metrics.Failure {
 	switch {

@@ -160,7 +160,6 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, err
 	}
-	late.failure = memcachedFailure
 	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, conf, log)
 	late.logReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy

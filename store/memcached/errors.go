@@ -45,9 +45,6 @@ func (busyError) Error() string { return "all connections are in use: raise conn
 // Busy returns true, as package shared asks.
 func (busyError) Busy() bool { return true }
 
-// Busy reports whether a call was not made, as too many waited for a connection.
-func Busy(err error) bool { return errors.Is(err, errBusy) }
-
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
 func Unreachable(err error) bool {
