@@ -14,7 +14,7 @@ const (
 	short = 2_500_000
 	long  = 100_000_000
 	// settled is how many states the second pass has room for.
-	settled = 20_000_000
+	settled = 25_000_000
 )
 
 // holds explores a machine whole and fails if an invariant does not hold, or if there are
