@@ -90,11 +90,11 @@ func (c *client) decide() {
 		c.acquire()
 	case what == 1:
 		c.reserve()
-	case what <= 4 && len(c.reservations) > 0:
+	case what <= 3 && len(c.reservations) > 0:
 		c.settle()
-	case what == 5 && c.last.Cost > 0:
+	case what == 4 && c.last.Cost > 0:
 		c.giveBack()
-	case what <= 8:
+	case what <= 6:
 		c.takeTwo()
 	case what < 32 || c.at == atTally:
 		c.ops[0] = c.op(c.at)

@@ -68,8 +68,8 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		w.trace = &strings.Builder{}
 	}
 	f := &fleet{world: w, TB: t, decidedAt: map[int64]int{}, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
-	f.asked = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 4} // most decisions need no call
-	f.often = 6_000_000
+	f.asked = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4} // most decisions need no call
+	f.often = 8_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
 		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
 	}
@@ -87,7 +87,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	if f.leastNodes = 1; seed%2 == 0 { // else nodes know of others what the server tells
 		f.leastNodes = n
 	}
-	seconds, spare := 10+f.Int64N(50), int64(80+f.IntN(80))
+	seconds, spare := 10+f.Int64N(50), int64(100+f.IntN(80))
 	if f.isQuick {
 		seconds, spare = 2+f.Int64N(12), int64(70+f.IntN(60))
 	}
@@ -116,7 +116,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 			}
 		}
 		if !f.isQuick {
-			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/10, time.Second, 1+f.Int64N(3)
+			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 2*time.Second, 1+f.Int64N(2)
 		}
 		f.limits[at] = f.compile(l)
 		f.truths[at] = newTruth(w, f.mostOf(l))
@@ -284,7 +284,7 @@ type result struct {
 }
 
 // length is how long a fleet runs, in seconds. A quick one sees as much in less.
-const length, quickLength = 240, 60
+const length, quickLength = 300, 40
 
 // simulate runs a seed.
 func simulate(t testing.TB, seed uint64, trace bool) (r result) {
