@@ -216,7 +216,7 @@ func (f *fleet) disturb() {
 			f.server.downUntil = f.now + us
 		case 4:
 			if n.store != nil {
-				n.store.table.Drain(func() {})
+				n.evict()
 			}
 		case 5:
 			if f.failsOver {

@@ -103,6 +103,15 @@ func (n *node) opened(_ int, err error) {
 	}
 }
 
+// evict has what may leave the table leave it, for an entry that is too large.
+func (n *node) evict() {
+	for _, l := range n.limits {
+		tag, g, _ := n.store.table.Find(l.Name, l)
+		g.Add(tag+1<<32, "large", l, MinBytes, n.clock.Now())
+		g.Unlock()
+	}
+}
+
 // slack returns what the node may still overshoot a limit by.
 func (n *node) slack(l *weir.Limit) int64 {
 	if n.store == nil || n.stands || n.crashed {

@@ -56,8 +56,10 @@ func TestSimulation(t *testing.T) {
 	var sum result
 	for i := uint64(1); looking && cpuTime()-before < last || !looking && i <= seeds && time.Since(start) < last; i++ {
 		seed := i
-		if looking && i%2 == 0 {
-			seed = fresh + i
+		if looking {
+			if seed = (i + 1) / 2; i%2 == 0 {
+				seed += fresh
+			}
 		}
 		r := simulate(t, seed, false)
 		if r.broken != "" {
