@@ -284,7 +284,7 @@ type result struct {
 }
 
 // length is how long a fleet runs, in seconds. A quick one sees as much in less.
-const length, quickLength = 300, 40
+const length, quickLength = 360, 30
 
 // simulate runs a seed.
 func simulate(t testing.TB, seed uint64, trace bool) (r result) {
