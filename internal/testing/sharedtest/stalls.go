@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,9 @@ func (c *cutting) Take(ctx context.Context, ops []weir.Op) error {
 	}
 	c.cuts.Add(1)
 	own := slices.Clone(ops)
+	for i := range own {
+		own[i].Key = strings.Clone(own[i].Key) // it is the caller's again before the call is over
+	}
 	carryOut := func() { _ = c.Store.Take(context.WithoutCancel(ctx), own) }
 	switch how {
 	case 0:
