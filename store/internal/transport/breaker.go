@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"errors"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -126,8 +127,9 @@ func (s *shard) probe() bool {
 		gate.Open()
 	})
 	s.q.stats.calls.Add(1)
-	if s.q.env.Park(s.q.ctx, gate, within) == Opened && err == nil {
-		return true
+	var r *Result
+	if s.q.env.Park(s.q.ctx, gate, within) == Opened && (err == nil || errors.As(err, &r) && r.Excused) {
+		return true // or one of its servers is out, and others answer
 	}
 	s.q.stats.failed.Add(1)
 	return false

@@ -127,3 +127,17 @@ func TestNeverOpens(t *testing.T) {
 		})
 	}
 }
+
+// A probe that finds a part of the store out closes its breaker: others answer. One that
+// fails otherwise does not.
+func TestProbeIsExcused(t *testing.T) {
+	for _, excused := range []bool{false, true} {
+		probe := func(func([]weir.Op) error) error { return &Result{Outcome: Failed, Excused: excused, Err: errDown} }
+		carrying(t, func(o *Options) { o.Probe = probe }, func(q *Queue, p *porter) {
+			q.Trip(0, errDown)
+			if time.Sleep(time.Second); q.IsOpen() == excused {
+				t.Errorf("excused %v, open %v", excused, q.IsOpen())
+			}
+		})
+	}
+}
