@@ -69,7 +69,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	}
 	f := &fleet{world: w, TB: t, decidedAt: map[int64]int{}, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
 	f.asked = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4} // most decisions need no call
-	f.often = 8_000_000
+	f.often = 10_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
 		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
 	}

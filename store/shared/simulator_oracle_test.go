@@ -41,7 +41,11 @@ type occupant struct {
 }
 
 func newTruth(w *world, l *weir.Limit) *truth {
-	return &truth{world: w, name: l.Name, limit: l, cells: make([]int64, l.Cells), prices: map[int64]price{}}
+	t := &truth{world: w, name: l.Name, limit: l, prices: map[int64]price{}}
+	if l.Traits()&weir.Leases == 0 {
+		t.cells = make([]int64, l.Cells)
+	}
+	return t
 }
 
 // change notes another limit, on the same counters. Of a larger one what was fetched counts

@@ -48,10 +48,10 @@ func TestSimulation(t *testing.T) {
 	case testing.Short():
 		last = 5 * time.Second
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	start, before := time.Now(), cpuTime()
 	// New seeds find new faults, and are for whoever looks for them; other runs repeat.
-	fresh, seeds := uint64(start.UnixNano()), uint64(60)
+	fresh, seeds := uint64(start.UnixNano()), uint64(240)
 	looking := *runFor > 0 || os.Getenv("WEIR_SOAK") == "1"
 	var sum result
 	for i := uint64(1); looking && cpuTime()-before < last || !looking && i <= seeds && time.Since(start) < last; i++ {
@@ -93,9 +93,9 @@ func TestSimulation(t *testing.T) {
 // A seed that fails fails again in the same way, after the same events.
 func TestFailuresReplay(t *testing.T) {
 	fail := func() (*fleet, uint64) {
-		f := newFleet(t, 3, false)
+		f := newFleet(t, 4, false)
 		defer f.stopAll()
-		f.truths[atWindow].limit = f.compile(&weir.Limit{Name: "window", Algorithm: f.limits[atWindow].Algorithm, Count: f.counts[atWindow] / 2, Period: f.limits[atWindow].Period})
+		f.truths[atWindow].limit = f.compile(&weir.Limit{Name: "window", Algorithm: f.limits[atWindow].Algorithm, Count: 8, Period: f.limits[atWindow].Period})
 		f.run(length * 1_000_000)
 		return f, f.hash
 	}
