@@ -8,16 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // Changes are looked at once they settle, at the latest when SettleMost has passed since the
 // first one; a look for another reason in between does not take their place.
 func TestSettles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}
 		w := &Watcher{Notify: n, opt: Options{Settle: 20 * time.Millisecond, SettleMost: 50 * time.Millisecond, Poll: time.Second, Log: slog.New(slog.DiscardHandler),
 			Counts: func(e fsnotify.Event) bool { return e.Name == "mine" }}}
