@@ -2,6 +2,7 @@ package shared
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		w.trace = &strings.Builder{}
 	}
 	f := &fleet{world: w, TB: t, decidedAt: map[int64]int{}, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
-	f.asked = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4} // most decisions need no call
+	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 9)...) // most decisions need no call
 	f.often = 10_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
 		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
@@ -98,7 +99,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	for _, a := range asks {
 		f.counts = append(f.counts, max(a*seconds*spare/8000, int64(8*n)))
 	}
-	f.counts[atPermits] = int64(8*n) + f.Int64N(20)
+	if f.counts[atPermits] = int64(8*n) + f.Int64N(20); !f.isQuick {
+		f.counts[atPermits] *= 3
+	}
 	f.limits, f.truths = make([]*weir.Limit, limits), make([]*truth, limits)
 	algorithms := [limits]weir.Algorithm{windows[f.IntN(len(windows))], algorithm.TokenBucket, algorithm.FixedWindow, algorithm.FixedWindow, algorithm.Concurrency}
 	for at := range limits {
@@ -237,7 +240,7 @@ func (f *fleet) disturb() {
 		default: // reloaded
 			at := f.IntN(limits)
 			l := f.limits[at]
-			v := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: f.counts[at] * (1 + f.Int64N(4)) / 2, Period: l.Period, Consistency: l.Consistency}
+			v := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: f.counts[at] * (3 + f.Int64N(6)) / 4, Period: l.Period, Consistency: l.Consistency}
 			if f.compile(v); v.ID() == l.ID() { // else it starts afresh
 				f.limits[at] = v
 				f.truths[at].change(f.mostOf(v))
