@@ -86,21 +86,25 @@ func (t *truth) admit(at, cost int64) {
 			t.log = t.log[1:]
 		}
 		if t.sum+cost > t.limit.Count {
-			t.exceed(cost, t.limit.Count-t.sum)
-			return
+			cost = t.exceed(cost, t.limit.Count-t.sum)
 		}
 		t.log, t.sum = append(t.log, spent{at, cost}), t.sum+cost
 		return
 	}
 	if a := t.limit.Algorithm.Step(t.cells, t.limit, weir.Ask{Now: at, Cost: cost}); !a.Allowed() {
-		t.exceed(cost, a.Remaining)
+		rest := t.exceed(cost, a.Remaining)
+		t.limit.Algorithm.Step(t.cells, t.limit, weir.Ask{Now: at, Cost: rest, Verb: weir.Force})
 	}
 }
 
-func (t *truth) exceed(cost, left int64) {
-	if t.forgiven -= cost; t.forgiven < 0 {
+// exceed notes that cost units were admitted where fewer are left, and returns how many of
+// them count.
+func (t *truth) exceed(cost, left int64) int64 {
+	left = max(left, 0)
+	if t.forgiven -= cost - left; t.forgiven < 0 {
 		t.fail("%s admits %d more after %d, where %d can pass", t.name, cost, t.admitted, left)
 	}
+	return left
 }
 
 // refund notes that units with a receipt are given back, or are going to be.
