@@ -117,8 +117,8 @@ func (t *truth) refund(at, cost, receipt int64) {
 			t.sum, cost = t.sum-n, cost-n
 		}
 	default:
-		if t.limit.Traits()&weir.Refills != 0 {
-			receipt = 0
+		if t.limit.Algorithm != algorithm.FixedWindow {
+			receipt = 0 // it is of when the units were fetched: they were admitted later
 		}
 		t.limit.Algorithm.Step(t.cells, t.limit, weir.Ask{Now: at, Cost: cost, ID: receipt, Verb: weir.Refund})
 	}
