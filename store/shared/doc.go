@@ -2,7 +2,7 @@
 // over any other.
 //
 // Each limit is decided in the way that its [params.Consistency] asks for, see
-// docs/consistency.md: strict by one atomic call of the shared store, leased by units that
+// docs/explanation/consistency.md: strict by one atomic call of the shared store, leased by units that
 // the node fetched ahead, eventual by what the node may admit before it reports, local by
 // the node's own store. No decision waits for the shared store longer than its budget, and
 // what this process is late itself. While it does not answer, each limit is decided as its

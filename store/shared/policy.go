@@ -32,7 +32,7 @@ type policy struct {
 const leastShare = 8
 
 // modeOf returns how a limit is decided by what it asks for, or by otherwise if it does
-// not say: the table of docs/consistency.md.
+// not say: the table of docs/explanation/consistency.md.
 func modeOf(l *weir.Limit, otherwise params.ConsistencyMode) params.ConsistencyMode {
 	asked, t := l.Consistency.Mode, l.Traits()
 	if asked == params.ConsistencyDefault {

@@ -168,7 +168,9 @@ func (s *server) take(ops []weir.Op) {
 	for i := range ops {
 		s.checkPrice(&ops[i])
 	}
-	_ = s.rows.Take(nil, ops)
+	if err := s.rows.Take(context.Background(), ops); err != nil {
+		panic(err) // rows reject nothing
+	}
 	for i := range ops {
 		s.notePrice(&ops[i])
 	}
