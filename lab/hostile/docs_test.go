@@ -114,45 +114,69 @@ func TestSecurityTable(t *testing.T) {
 	}
 }
 
-// TestTokensAreComparedInConstantTime: guesses.Equal compares by crypto/subtle, on hashes
-// of one length, and the places that are shown the token of an operator, or the password of
-// a Redis client, compare by it alone.
-func TestTokensAreComparedInConstantTime(t *testing.T) {
-	for path, want := range map[string][]string{
-		"../../internal/guesses/token.go":             {"ConstantTimeCompare", "Sum256", "Equal"},
-		"../../internal/server/admin.go":              {"CheckToken"},
-		"../../internal/frontend/httpapi/operator.go": {"CheckToken"},
-		"../../internal/frontend/resp/conn.go":        {"Equal"},
-		"../../internal/insight/dashboard/login.go":   {"Equal"},
-	} {
+// parseFolder parses the files of a package but its tests.
+func parseFolder(t *testing.T, folder string) (files []*ast.File) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// TestTokensAreComparedInConstantTime: guesses.Equal compares by crypto/subtle, on hashes
+// of one length, and the places that are shown the token of an operator, or the password of
+// a Redis client, compare by it alone.
+func TestTokensAreComparedInConstantTime(t *testing.T) {
+	for folder, want := range map[string][]string{
+		"internal/guesses":           {"ConstantTimeCompare", "Sum256", "Equal"},
+		"internal/server":            {"CheckToken"},
+		"internal/frontend/httpapi":  {"CheckToken"},
+		"internal/frontend/resp":     {"guesses.Equal"},
+		"internal/insight/dashboard": {"guesses.Equal"},
+	} {
 		called := map[string]bool{}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.CallExpr:
-				switch f := n.Fun.(type) {
-				case *ast.SelectorExpr:
-					called[f.Sel.Name] = true
-				case *ast.Ident:
-					called[f.Name] = true
-				}
-			case *ast.BinaryExpr:
-				for _, x := range []ast.Expr{n.X, n.Y} {
-					if f, ok := x.(*ast.SelectorExpr); ok && (f.Sel.Name == "Token" || f.Sel.Name == "Password") {
-						if y, ok := n.Y.(*ast.BasicLit); !ok || y.Value != `""` {
-							t.Errorf("%s compares %s by %s", path, f.Sel.Name, n.Op)
+		for _, file := range parseFolder(t, "../../"+folder) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					switch f := n.Fun.(type) {
+					case *ast.SelectorExpr:
+						called[f.Sel.Name] = true
+						if x, ok := f.X.(*ast.Ident); ok {
+							called[x.Name+"."+f.Sel.Name] = true
+						}
+					case *ast.Ident:
+						called[f.Name] = true
+					}
+				case *ast.BinaryExpr:
+					if n.Op != token.EQL && n.Op != token.NEQ {
+						return true
+					}
+					for _, x := range []ast.Expr{n.X, n.Y} {
+						if f, ok := x.(*ast.SelectorExpr); ok && (f.Sel.Name == "Token" || f.Sel.Name == "Password") {
+							if y, ok := n.Y.(*ast.BasicLit); !ok || y.Value != `""` {
+								t.Errorf("%s compares %s by %s", folder, f.Sel.Name, n.Op)
+							}
 						}
 					}
 				}
-			}
-			return true
-		})
+				return true
+			})
+		}
 		for _, name := range want {
 			if !called[name] {
-				t.Errorf("%s does not call %s", path, name)
+				t.Errorf("%s does not call %s", folder, name)
 			}
 		}
 	}
