@@ -1,7 +1,7 @@
 package region
 
 import (
-	"sync"
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -32,20 +32,12 @@ const (
 
 // run reports what is due, until the store is closed.
 func (s *Store) run() {
-	tick, sweep := time.NewTicker(tickEvery), time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	defer sweep.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-sweep.C:
+	for swept := s.env.Now(); s.env.Park(s.ctx, s.table.wake, tickEvery) != transport.Ended; {
+		if now := s.env.Now(); int64(now-swept) >= sweepEvery.Microseconds() {
+			swept = now
 			s.sweep()
-		case <-s.table.wake:
-			s.publish(0)
-		case <-tick.C:
-			s.publish(0)
 		}
+		s.publish(0)
 	}
 }
 
@@ -53,19 +45,22 @@ func (s *Store) run() {
 // closes it begins the last one of each key, and waits for room until the given time.
 func (s *Store) publish(closing clock.Node) {
 	for _, p := range s.table.take(s.clock.Now(), closing > 0) {
-		select {
-		case s.pushing <- struct{}{}:
-		default:
-			if s.clock.Now() >= closing {
-				s.table.finish(p.outbound, 0, false, s.clock.Now())
-				continue
-			}
-			s.pushing <- struct{}{} // every push ends in time
+		for s.pushing.Load() >= pushesAtOnce && s.clock.Now() < closing {
+			s.env.Park(context.Background(), s.room, tickEvery)
 		}
+		if s.pushing.Load() >= pushesAtOnce {
+			s.table.finish(p.outbound, 0, false, s.clock.Now())
+			continue
+		}
+		s.pushing.Add(1)
 		s.queue.Go(func() { // which is open: close waits for this loop
-			defer func() { <-s.pushing }()
 			own, ok := s.push(p)
 			s.table.finish(p.outbound, own, ok, s.clock.Now())
+			s.pushing.Add(-1)
+			select {
+			case s.room <- struct{}{}:
+			default: // it is open
+			}
 		})
 	}
 }
@@ -134,19 +129,19 @@ func raiseTo(n *atomic.Int64, v int64) {
 // pushToPeers reports to all other regions at once, and returns whether all know of it.
 func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
 	var failed atomic.Bool
-	var wg sync.WaitGroup
+	pushes := transport.NewGroup(s.env)
 	for _, p := range s.peers {
 		if p.queue.IsOpen() {
 			failed.Store(true)
 			continue
 		}
-		wg.Go(func() {
+		pushes.Go(func() {
 			if !s.pushTo(p, key, c, l, own, was) {
 				failed.Store(true)
 			}
 		})
 	}
-	wg.Wait()
+	pushes.Wait()
 	return !failed.Load()
 }
 

@@ -2,11 +2,11 @@ package region
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,17 +58,20 @@ type Store struct {
 	name    string
 	seed    maphash.Seed
 	clock   *clock.Clock
+	env     *transport.Env
 	queue   *transport.Queue // of what no decision waits for
 	peers   []*peer
 	limits  sync.Map // of *regional by Limit.ID, nil for limits that each region counts alone
 	log     *slog.Logger
-	probe   *weir.Limit // by which a store is asked that may be out: any will do
-	stop    chan struct{}
-	done    sync.WaitGroup
+	probe   *weir.Limit     // by which a store is asked that may be out: any will do
+	ctx     context.Context // ends when the loop is to
+	stop    context.CancelFunc
+	loop    *transport.Group
 	closing sync.Once
 	table   *table
-	// pushing bounds how many pushes are under way.
-	pushing  chan struct{}
+	// pushing is how many pushes are under way, and room is opened when one ends.
+	pushing  atomic.Int64
+	room     transport.Gate
 	capped   atomic.Uint64
 	overshot atomic.Int64
 }
@@ -81,6 +84,16 @@ var (
 // New returns a store of a region around its own store. Close it before that and before
 // the peers. The error is about the options: a store that does not answer is none.
 func New(own weir.Store, opt Options) (*Store, error) {
+	c := clock.New(nil, nil)
+	if opt.Now != nil {
+		c = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
+	}
+	return NewIn(transport.NewEnv(c.Now, nil), c, own, opt)
+}
+
+// NewIn is [New] in an environment that a simulation replaces, on a clock instead of that of
+// the options.
+func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*Store, error) {
 	switch {
 	case own == nil:
 		return nil, errors.New("region: no store")
@@ -94,10 +107,11 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		return nil, fmt.Errorf("region: timeout %s, probe interval %s and %d bytes must not be negative", opt.PeerTimeout, opt.ProbeEvery, opt.MaxBytes)
 	}
 	opt.ProbeEvery, opt.Logger = cmp.Or(opt.ProbeEvery, 250*time.Millisecond), cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
-	s := &Store{own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: clock.New(nil, nil), log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow), stop: make(chan struct{}), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)), pushing: make(chan struct{}, pushesAtOnce)}
-	if opt.Now != nil {
-		s.clock = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
+	s := &Store{
+		own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: c, env: env, log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow),
+		loop: transport.NewGroup(env), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)), room: transport.NewGate(),
 	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.probe.Compile(); err != nil {
 		return nil, err
 	}
@@ -115,7 +129,7 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue, clock: clock.New(s.clock.Now, nil)})
 	}
 	s.queue = s.newQueue(own, 0, &opt, func(error) {}, func() {})
-	s.done.Go(s.run)
+	s.loop.Go(s.run)
 	return s, nil
 }
 
@@ -126,13 +140,13 @@ const leastTimeout = 750 * time.Millisecond
 func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, opened func(error), closed func()) *transport.Queue {
 	timeout = max(timeout, leastTimeout)
 	o := transport.Options{
-		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(),
+		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(),
 		Opened: func(_ int, err error) { opened(err) }, Closed: func(int) { closed() },
 		Probe: func(ask func([]weir.Op) error) error {
 			return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
 		},
 	}
-	return transport.New(transport.Over(store), transport.NewEnv(s.clock.Now, nil), o)
+	return transport.New(transport.Over(store), s.env, o)
 }
 
 // closeFor is how long Close begins pushes, in microseconds, and closeRounds how often it
@@ -143,8 +157,8 @@ const closeFor, closeRounds = 2_000_000, 3
 // for two seconds, and logs what other regions have not heard of by then. It returns nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		close(s.stop)
-		s.done.Wait()
+		s.stop()
+		s.loop.Wait()
 		s.queue.Wait() // what was spent while a push was under way is due after it
 		end := s.clock.Now().Add(closeFor)
 		for range closeRounds {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // An outbound is what the region has admitted of a key in an epoch, and has perhaps not
@@ -68,11 +69,11 @@ type table struct {
 	bytes int64
 	max   int64
 	// wake is when something is urgent.
-	wake chan struct{}
+	wake transport.Gate
 }
 
 func newTable(bytes int64) *table {
-	return &table{max: bytes, all: map[outboundKey]*outbound{}, held: map[outboundKey]int64{}, wake: make(chan struct{}, 1)}
+	return &table{max: bytes, all: map[outboundKey]*outbound{}, held: map[outboundKey]int64{}, wake: transport.NewGate()}
 }
 
 // known returns how much of a key is known to be reported, and how much is held.
