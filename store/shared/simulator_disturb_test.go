@@ -1,0 +1,79 @@
+package shared
+
+import (
+	"github.com/weirlimit/weir"
+)
+
+// disturb lets things happen that are no fault of a single call.
+func (f *fleet) disturb() {
+	for !f.isOver {
+		f.sleep(int64(f.ExpFloat64() * float64(f.often)))
+		i := f.IntN(len(f.nodes))
+		n := f.nodes[i]
+		us := int64(f.ExpFloat64() * 1_500_000)
+		what := f.IntN(9)
+		if f.isHealthy {
+			what = 6 + f.IntN(3)
+		}
+		f.event("disturb", int64(what), int64(i), us)
+		switch what {
+		case 0: // the node stands still, and its clock too, or not
+			f.stand(n.machine, true)
+			// A shorter suspend is not noticed: leases live that much longer (docs/explanation/faults.md).
+			isSuspended := f.IntN(2) == 0 && us >= 100_000
+			f.sleep(us)
+			if isSuspended {
+				n.slept += us
+			}
+			// The wall clock is looked at once a millisecond: so much may be late.
+			f.sleep(1010)
+			n.excused = f.now + 3_000_000
+			f.stand(n.machine, false)
+		case 1:
+			f.kill(n.machine)
+			f.nodes[i] = f.boot(i)
+		case 2:
+			n.cutOff = f.now + 4*us
+		case 3:
+			f.server.downUntil = f.now + us
+		case 4:
+			if n.store != nil {
+				n.evict()
+			}
+		case 5:
+			if f.failsOver {
+				set := f.Int64N(2) * (f.Int64N(10_000_001) - 5_000_000)
+				f.server.downUntil = f.now + us
+				f.server.failOver(f.Int64N(100_000), set)
+			}
+		case 6: // replaced
+			if n.store != nil && !n.closing {
+				n.closing = true
+				f.start(n.machine, 0, func() {
+					if err := n.store.Close(); err != nil {
+						f.fail("node %d: %v", n.index, err)
+					}
+				})
+				f.nodes[i] = f.boot(i)
+			}
+		default: // reloaded
+			at := f.IntN(limits)
+			l := f.limits[at]
+			v := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: f.counts[at] * (3 + f.Int64N(6)) / 4, Period: l.Period, Consistency: l.Consistency}
+			if f.compile(v); v.ID() == l.ID() { // else it starts afresh
+				f.limits[at] = v
+				f.truths[at].change(f.mostOf(v))
+			}
+		}
+	}
+}
+
+// setClocks sets wall clocks of nodes forward and back, by up to five seconds.
+func (f *fleet) setClocks() {
+	for !f.isOver {
+		f.sleep(int64(f.ExpFloat64() * 5_000_000))
+		n, us := f.nodes[f.IntN(len(f.nodes))], f.Int64N(10_000_001)-5_000_000
+		f.event("set clock", n.index, us)
+		n.wall += us
+	}
+}
