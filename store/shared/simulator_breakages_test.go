@@ -35,7 +35,7 @@ const afterNode = `	if len(d.stored.ops) > 0 {
 	return d.refund()
 `
 
-// breakages are those of the design, by their numbers there.
+// breakages are those of the design, by their numbers there, and others of the same parts.
 var breakages = []breakage{
 	{"B1 a lot of a bucket lives from the answer", "internal/leased/fetch.go", "ask", "d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)", "d.lot(units, a.Receipt(), reported, d.Clock.Now(), d.Clock.Now(), reported)"},
 	{"B2 expiry is not looked at when a lot is drawn", "internal/lot/lot.go", "Draw", "e.Expire(now)", "_ = now"},
@@ -46,6 +46,8 @@ var breakages = []breakage{
 	{"B6 units of a lot are returned at today's price", "internal/lot/lot.go", "surrender", "e.returns.Surrender", "if e.lots[i].Limit.Traits()&weir.Refills != 0 {\n\t\te.lots[i].Limit = e.Limit\n\t}\n\te.returns.Surrender"},
 	{"B7 refunds run before the mark", "shared/decision.go", "take", afterNode, "\tif err := d.refund(); err != nil {\n\t\treturn err\n\t}\n" + strings.Replace(afterNode, "d.refund()", "nil", 1)},
 	{"B8 a push without an answer is taken for counted", "internal/eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.units = 0\n\t}\n\tif err == nil {"},
+	{"B8 a push without an answer is repeated as another", "internal/eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.number++\n\t}\n\tif err == nil {"},
+	{"B8 a push that comes twice is counted twice", "internal/eventual/push.go", "ops", "ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))", "ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))\n\t\tops[0].Headroom = 0"},
 	{"B9 slack outlives its window", "internal/eventual/push.go", "adopt", "s.Fetched, s.Expiry = o.Cost, end", "s.Fetched, s.Expiry = o.Cost, end.Add(2_000_000)"},
 	{"B9 a node takes its share of the overshoot unasked", "internal/eventual/push.go", "adopt", "o.Decision.Allowed() && end", "end"},
 	{"B10 a restarted node pushes under its old name", "internal/lot/mark.go", "NewMarks", "strconv.FormatUint(rand(), 36)", "strconv.FormatUint(rand()%1, 36)"},

@@ -124,8 +124,9 @@ func (c *client) newContext() context.Context {
 // take asks for a decision and tells the oracles of what was charged. It reports whether
 // the request may pass, and whether the server has decided it.
 func (c *client) take(ops []weir.Op) (passes, byServer bool) {
-	a := c.newContext()
-	err := c.store.Take(a, ops)
+	units, pushes := c.tallies(ops), c.reports.pushes
+	err := c.store.Take(c.newContext(), ops)
+	c.tallied(units, pushes)
 	if passes = err == nil && weir.Fold(ops).Allowed(); !passes {
 		if len(ops) == 2 && ops[1].Role == weir.Shadow { // the other may have been charged, and undone
 			c.truths[c.limitOf(ops[0].Limit.ID())].refund(c.server.time(), ops[0].Cost, 0)
@@ -159,6 +160,7 @@ func (c *client) note(o *weir.Op) {
 	default:
 		c.truths[at].admit(c.server.time(), o.Cost)
 		if at == atTally {
+			c.reports.admitted += o.Cost
 			c.lookAtSlack(o.Limit)
 		}
 	}
@@ -172,7 +174,9 @@ func (c *client) isServers(at int, o *weir.Op) bool {
 	if c.decidedAt[o.Now] == 0 {
 		return false
 	}
-	c.decidedAt[o.Now]--
+	if c.decidedAt[o.Now]--; c.decidedAt[o.Now] == 0 {
+		delete(c.decidedAt, o.Now)
+	}
 	return true
 }
 

@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -65,10 +64,17 @@ func (d *driver) call(c *transport.Call) *transport.Result {
 	}
 	ops, isForeground := c.Ops, within <= budget
 	if there >= within {
-		ops = append([]weir.Op(nil), ops...)
-		for i := range ops {
-			ops[i].Key = strings.Clone(ops[i].Key) // the call is used again
-		}
+		ops = cloneOps(ops)
+	}
+	if d.isPush(ops, isForeground) && d.oneOf(f.repeat) {
+		again := cloneOps(ops)
+		d.at(start+there+d.Int64N(10_000_000), func() {
+			if !d.isDown() {
+				d.event("repeat", d.node.index)
+				d.take(again)
+				d.node.served(again, isForeground)
+			}
+		})
 	}
 	d.at(start+there, func() {
 		d.take(ops)
@@ -90,6 +96,10 @@ func (d *driver) call(c *transport.Call) *transport.Result {
 // served notes what the server has carried out for a node: what it decided for clients,
 // and debts that were paid.
 func (n *node) served(ops []weir.Op, isForeground bool) {
+	if n.isPush(ops, isForeground) {
+		n.pushed(&ops[len(ops)-1])
+		return
+	}
 	for i := range ops {
 		o := &ops[i]
 		at := n.limitOf(o.Limit.ID())
@@ -98,7 +108,7 @@ func (n *node) served(ops []weir.Op, isForeground bool) {
 		case isForeground && o.Verb == weir.Spend && (o.Role == weir.Enforce || o.Role == weir.Always) && o.Decision.Allowed():
 			n.truths[at].admit(o.Now, o.Cost)
 			if at == atTally {
-				n.decidedAt[o.Now]++
+				n.decide(o.Now)
 			}
 		case !isForeground && o.Verb == weir.Force && len(ops) == 1:
 			n.shares[at].refund(n.localTime(), o.Cost, 0)

@@ -32,7 +32,6 @@ type fleet struct {
 	patience     int64         // within so long
 	asked        []int         // the limits, by how often they are asked
 	reservations []*reservation
-	decidedAt    map[int64]int // how many spends of the tally the server has decided, by when
 	lastID       int64
 	decisions    int
 	degraded     int
@@ -68,7 +67,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	if trace {
 		w.trace = &strings.Builder{}
 	}
-	f := &fleet{world: w, TB: t, decidedAt: map[int64]int{}, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
+	f := &fleet{world: w, TB: t, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
 	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 9)...) // most decisions need no call
 	f.often = 10_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
@@ -180,7 +179,7 @@ func (f *fleet) draw(seed uint64) troubles {
 		return some
 	}
 	rate := func() int { return f.IntN(2) * (10 + f.IntN(100)) }
-	some.loseCall, some.loseAnswer, some.slowCall, some.slowAnswer = rate(), rate(), rate(), rate()
+	some.loseCall, some.loseAnswer, some.slowCall, some.slowAnswer, some.repeat = rate(), rate(), rate(), rate(), rate()/4
 	some.slow = []int64{30_000, 300_000, 3_000_000}[f.IntN(3)]
 	return some
 }

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -21,17 +22,20 @@ type node struct {
 	store   *Store
 	clock   *clock.Clock
 	shares  []*truth // what it admits without the server, of each limit
-	born    int64
-	drift   int64 // ppm
-	slept   int64 // its clock stood still for so long
-	wall    int64 // its wall clock is so far ahead
-	cutOff  int64 // until when it does not reach the server
-	excused int64 // until when its breaker may open, as it was late itself
+	reports reports
+	// decidedAt is how many spends of the tally the server has decided for it, by when.
+	decidedAt map[int64]int
+	born      int64
+	drift     int64 // ppm
+	slept     int64 // its clock stood still for so long
+	wall      int64 // its wall clock is so far ahead
+	cutOff    int64 // until when it does not reach the server
+	excused   int64 // until when its breaker may open, as it was late itself
 }
 
 // boot starts a node.
 func (f *fleet) boot(index int) *node {
-	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now}
+	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now, decidedAt: map[int64]int{}}
 	n.drift = f.Int64N(1001) - 500
 	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
 	for _, l := range f.shareLimits {
@@ -144,4 +148,12 @@ func (f *fleet) partsOf(l *weir.Limit) int64 {
 		return 1
 	}
 	return int64(f.leastNodes)
+}
+
+// decide notes that the server has decided a spend of the tally, which its client may never
+// hear of.
+func (n *node) decide(at int64) {
+	if n.decidedAt[at]++; len(n.decidedAt) > 64 {
+		maps.DeleteFunc(n.decidedAt, func(then int64, _ int) bool { return then < at-5_000_000 })
+	}
 }

@@ -16,6 +16,7 @@ var errReset = errors.New("connection reset")
 type troubles struct {
 	loseCall, loseAnswer int
 	slowCall, slowAnswer int   // takes up to slow
+	repeat               int   // of pushes: the network delivers it twice
 	slow                 int64 // microseconds
 	quick                int64 // the most that a call takes to the server, or back
 }
@@ -31,6 +32,7 @@ type server struct {
 	downUntil int64
 	// faulty is when a call was last late, or had no answer.
 	faulty int64
+	lostAt int64 // when it has lost writes last
 	calls  int
 }
 
@@ -65,6 +67,7 @@ func (s *server) failOver(lost, set int64) {
 		if i := s.limitOf(w.id); i >= 0 && w.cost > 0 {
 			s.truths[i].forgive(w.cost)
 		}
+		s.lostAt = s.now
 	})
 	s.set += set
 	for i, t := range s.truths {
