@@ -40,13 +40,13 @@ func TestCoalescedSpendsAreCountedOneByOne(t *testing.T) {
 				passed++
 			}
 		}
-		told := counted(t, other, all)
+		told := counted(t, other, "k", all)
 		s.Close()
 		if passed < min(overshoot, 40) || passed > min(overshoot+told, 40) {
 			t.Errorf("overshoot %d: %d passed, and the other store counts %d of them", overshoot, passed, told)
 		}
 		for name, m := range map[string]weir.Store{"own": own, "other": other} {
-			if n := counted(t, m, all); n != passed {
+			if n := counted(t, m, "k", all); n != passed {
 				t.Errorf("overshoot %d: %d passed, the %s store counts %d", overshoot, passed, name, n)
 			}
 			m.Close()
@@ -54,11 +54,11 @@ func TestCoalescedSpendsAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// counted returns how many units of key k a store counts, by a larger limit on the same
+// counted returns how many units of a key a store counts, by a larger limit on the same
 // counters.
-func counted(t testing.TB, store weir.Store, most *weir.Limit) int64 {
+func counted(t testing.TB, store weir.Store, key string, most *weir.Limit) int64 {
 	t.Helper()
-	look := []weir.Op{{Key: "k", Limit: most, Cost: 1, Verb: weir.Peek}}
+	look := []weir.Op{{Key: key, Limit: most, Cost: 1, Verb: weir.Peek}}
 	if err := store.Take(context.Background(), look); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ const (
 	// counterMax is the count of a counter that only grows: more units than are spent of
 	// a key in an epoch.
 	counterMax = 1 << 50
+	// moment is more than a request takes, in microseconds.
+	moment = 10_000_000
 	// bucketEpoch is the shortest epoch in which the units of a bucket are counted.
 	bucketEpoch = time.Hour
 )
@@ -162,14 +164,15 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 func (r *regional) endOf(now int64) int64 { return now - now%max(r.length, 1) + r.length }
 
 // epochOf returns the counters in which the units of a refund were counted, nil if that
-// is not known: the region's counter keeps them. A window is named by its end.
-func (r *regional) epochOf(o *weir.Op, now int64) (*epochCounters, error) {
+// is not known: the region's counter keeps them. A window is named by its end, and what was
+// charged a moment ago is of the epoch at now, unless that has just begun.
+func (r *regional) epochOf(o *weir.Op, now int64, undoes bool) (*epochCounters, error) {
 	switch {
 	case r.length == 0 && o.ID != 0:
 		return r.ending(o.ID, now)
 	case r.length > 0 && o.ChargedAt > 0:
 		return r.ending(r.endOf(o.ChargedAt), now)
-	case r.length == 0:
+	case r.length == 0, undoes && r.endOf(now) == r.endOf(now-moment):
 		return r.epoch(now)
 	}
 	return nil, nil

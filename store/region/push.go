@@ -131,7 +131,7 @@ func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, wa
 	var failed atomic.Bool
 	pushes := transport.NewGroup(s.env)
 	for _, p := range s.peers {
-		if p.queue.IsOpen() {
+		if p.queue.IsShardOpen(p.queue.Shard(key)) {
 			failed.Store(true)
 			continue
 		}

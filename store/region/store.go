@@ -125,10 +125,10 @@ func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*St
 		}
 		seen[p.Name] = true
 		o := faults.NewOutage(opt.Logger, "region unavailable; admission is bounded by max_overshoot", "region recovered", "region", p.Name)
-		queue := s.newQueue(p.Store, cmp.Or(opt.PeerTimeout, time.Second), &opt, o.Failed, o.Succeeded)
+		queue := s.newQueue(p.Store, cmp.Or(opt.PeerTimeout, time.Second), &opt, o)
 		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue, clock: clock.New(s.clock.Now, nil)})
 	}
-	s.queue = s.newQueue(own, 0, &opt, func(error) {}, func() {})
+	s.queue = s.newQueue(own, 0, &opt, faults.NewOutage(nil, "", ""))
 	s.loop.Go(s.run)
 	return s, nil
 }
@@ -136,17 +136,27 @@ func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*St
 // leastTimeout is the least timeout of a call: longer than a healthy store stalls.
 const leastTimeout = 750 * time.Millisecond
 
-// newQueue returns the queue of calls before a store.
-func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, opened func(error), closed func()) *transport.Queue {
+// newQueue returns the queue of calls before a store, or before the servers of one that has
+// a driver.
+func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, outage *faults.Outage) *transport.Queue {
 	timeout = max(timeout, leastTimeout)
-	o := transport.Options{
-		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(),
-		Opened: func(_ int, err error) { opened(err) }, Closed: func(int) { closed() },
+	driver, tuning := transport.DriverOf(store)
+	var open atomic.Int64 // breakers
+	return transport.New(driver, s.env, transport.Options{
+		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Tuning: tuning,
+		Opened: func(_ int, err error) {
+			if open.Add(1) == int64(driver.Shards()) { // one of several is the driver's to log
+				outage.Failed(err)
+			}
+		},
+		Closed: func(int) {
+			open.Add(-1)
+			outage.Succeeded()
+		},
 		Probe: func(ask func([]weir.Op) error) error {
 			return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
 		},
-	}
-	return transport.New(transport.Over(store), s.env, o)
+	})
 }
 
 // closeFor is how long Close begins pushes, in microseconds, and closeRounds how often it

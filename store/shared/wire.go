@@ -25,10 +25,7 @@ const maxWaiting, maxWaitingForKey = 16_384, 4096
 // newQueue returns the queue before the shared store, or before the servers of one that
 // has a driver.
 func (s *Store) newQueue(opt *Options) *transport.Queue {
-	driver, tuning := transport.Over(s.shared), transport.Tuning{}
-	if d, ok := s.shared.(transport.Driven); ok {
-		driver, tuning = d.Driver()
-	}
+	driver, tuning := transport.DriverOf(s.shared)
 	s.maintenance.shards = int64(driver.Shards())
 	waiting := max(maxWaiting/driver.Shards(), maxWaitingForKey)
 	return transport.New(driver, s.env, transport.Options{

@@ -105,11 +105,15 @@ type Call struct {
 	// says; empty: none.
 	Renewed []bool
 
+	// Undoes: the ops give back what was charged a moment ago, by a call of a request that
+	// another part refused.
+	Undoes bool
+
 	renewed *[]bool // where its caller wants that
 	keys    []byte  // of Ops
 	class   Class
 	flight  *Flight              // of a Fetch
-	isProbe bool                 // it is in no list
+	done    func(*Call, *Result) // called by Finish of a call that is in no list
 	report  func(failure string) // of Tuning.Begun
 	shard   *shard
 	gate    Gate
@@ -154,6 +158,12 @@ func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
 	c.keys = keys
 }
 
+// Sub returns a call of ops that a driver makes within so long before it finishes c, at the
+// end of which done is called. The keys of ops are valid until c is finished.
+func (c *Call) Sub(ops []weir.Op, within time.Duration, done func(sub *Call, r *Result)) *Call {
+	return &Call{Ops: ops, Context: c.Context, Within: within, class: c.class, done: done}
+}
+
 // copyAnswers copies the answers to ops.
 func copyAnswers(ops, from []weir.Op) {
 	for i := range ops {
@@ -194,9 +204,8 @@ func (r *Result) IsLeft() bool { return r.left != nil }
 // Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
 // once, and must not touch the call afterwards.
 func (c *Call) Finish(r *Result) {
-	if c.isProbe {
-		c.result = r
-		c.gate.Open()
+	if c.done != nil {
+		c.done(c, r)
 		return
 	}
 	s := c.shard

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -14,9 +13,9 @@ import (
 // concurrent use.
 type Parts interface {
 	Divider
-	// TakePart decides ops of one part. It returns which of them renewed a permit that was
-	// held before; nil: none.
-	TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error)
+	// TakePart decides ops of one part, which undo what was charged a moment ago or do not. It
+	// returns which of them renewed a permit that was held before; nil: none.
+	TakePart(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error)
 }
 
 // crossing decides a request whose keys are in several parts. It charges one part after
@@ -27,6 +26,7 @@ type Parts interface {
 // at once; else all are looked at first. A refund of the request comes after all of that: it cannot be undone.
 type crossing struct {
 	ctx    context.Context
+	env    *Env
 	parts  Parts
 	ops    []weir.Op
 	all    []crossed // but those that refuse without being asked
@@ -50,11 +50,11 @@ const maxRounds = 3
 
 // Cross decides ops whose keys are in several parts, all or nothing. The error is one of
 // parts, and says of all of the ops whether they may run.
-func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
+func Cross(ctx context.Context, env *Env, ops []weir.Op, parts Parts) (err error) {
 	if err := parts.Check(ops); err != nil {
 		return &Result{Outcome: Rejected, Err: err}
 	}
-	t, pass := &crossing{ctx: ctx, parts: parts, ops: ops, all: make([]crossed, 0, len(ops))}, true
+	t, pass := &crossing{ctx: ctx, env: env, parts: parts, ops: ops, all: make([]crossed, 0, len(ops))}, true
 	for i := range ops {
 		if o := &ops[i]; o.Role == weir.Deny {
 			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
@@ -85,8 +85,8 @@ func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
 }
 
 // take decides ops of one part.
-func (t *crossing) take(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
-	renewed, err = t.parts.TakePart(ctx, ops)
+func (t *crossing) take(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
+	renewed, err = t.parts.TakePart(ctx, ops, undo)
 	if (err == nil || MayRun(err)) && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Verb != weir.Peek }) {
 		t.ran.Store(true)
 	}
@@ -153,18 +153,18 @@ func hear(g []*crossed, ops []weir.Op, renewed []bool) {
 // takeEach charges the groups all at once. If one fails, what others were forced to
 // charge is given back.
 func (t *crossing) takeEach() (failed error) {
-	var wg sync.WaitGroup
+	calls := NewGroup(t.env)
 	errs := make([]error, len(t.groups))
 	for i, g := range t.groups {
-		wg.Go(func() {
+		calls.Go(func() {
 			ops := copyOps(g)
 			var renewed []bool
-			if renewed, errs[i] = t.take(t.ctx, ops); errs[i] == nil {
+			if renewed, errs[i] = t.take(t.ctx, ops, false); errs[i] == nil {
 				hear(g, ops, renewed)
 			}
 		})
 	}
-	wg.Wait()
+	calls.Wait()
 	for _, err := range errs {
 		if failed == nil || MayRun(err) {
 			failed = err
@@ -180,7 +180,7 @@ func (t *crossing) takeEach() (failed error) {
 func (t *crossing) chargeFirst() error {
 	for i, g := range t.groups {
 		ops := copyOps(g)
-		renewed, err := t.take(t.ctx, ops)
+		renewed, err := t.take(t.ctx, ops, false)
 		if err != nil {
 			t.refundGroups(t.groups[:i])
 			return err
@@ -215,7 +215,7 @@ func (t *crossing) look(but int) error {
 			}
 			o.Verb, o.Role = weir.Peek, weir.Always
 		}
-		renewed, err := t.take(t.ctx, ops)
+		renewed, err := t.take(t.ctx, ops, false)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (t *crossing) refundGroups(groups [][]*crossed) {
 			a.charged = false
 		}
 		if len(ops) > 0 {
-			_, err := t.take(ctx, ops)
+			_, err := t.take(ctx, ops, true)
 			t.parts.Undone(len(ops), err)
 			isUndone = isUndone && err == nil
 		}
@@ -347,7 +347,7 @@ func (t *crossing) chargeGroup(i int, pass bool, which func(*crossed) bool) (ove
 			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
 		}
 	}
-	renewed, err := t.take(t.ctx, ops)
+	renewed, err := t.take(t.ctx, ops, false)
 	if err != nil {
 		return false, err
 	}

@@ -43,6 +43,15 @@ type Driven interface {
 	Driver() (Driver, Tuning)
 }
 
+// DriverOf returns a driver for one queue before a store, and what it wants of that. A store
+// that is not Driven is one shard.
+func DriverOf(store weir.Store) (Driver, Tuning) {
+	if d, ok := store.(Driven); ok {
+		return d.Driver()
+	}
+	return Over(store), Tuning{}
+}
+
 // driven is what carries the calls of a queue.
 type driven struct {
 	Driver
@@ -76,6 +85,8 @@ type Tuning struct {
 	// Closed when it closes.
 	Opened func(shard int, err error)
 	Closed func(shard int)
+	// Send is called instead of the driver's, for calls in calls' stead that it hands to that.
+	Send func(d Driver, shard int, calls []*Call)
 	// Begun is called before a call is sent that decides so many limits, and returns the
 	// context to make it in. Ended is called when it has ended, with what else Begun has
 	// returned.

@@ -12,7 +12,7 @@ type LateStore struct {
 	shards int
 	tuning Tuning
 	mu     sync.Mutex // guards what follows
-	queue  *Queue     // nil until it is bound
+	queues []*Queue   // in the order in which they were bound
 	store  Driven     // nil until it is there
 }
 
@@ -26,8 +26,9 @@ func NewLateStore(shards int, tuning Tuning) *LateStore {
 func (l *LateStore) Reach(store Driven) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.store = store; l.queue != nil {
-		l.queue.drive(store.Driver())
+	l.store = store
+	for _, q := range l.queues {
+		q.drive(store.Driver())
 	}
 }
 
@@ -48,7 +49,7 @@ func (l *LateStore) Driver() (Driver, Tuning) {
 func (l *LateStore) bind(q *Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.queue = q; l.store != nil {
+	if l.queues = append(l.queues, q); l.store != nil {
 		q.drive(l.store.Driver())
 		return
 	}

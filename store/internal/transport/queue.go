@@ -120,15 +120,15 @@ func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node
 func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
 	divider := q.driven.Load().divider
 	if divider == nil || !isDivided(divider, ops) {
-		return q.takePart(ctx, class, f, ops, nil)
+		return q.takePart(ctx, class, f, ops, nil, false)
 	}
 	sent := q.env.Now()
-	return sent, Cross(q.Begin(ctx), ops, &divided{divider, q, class, f})
+	return sent, Cross(q.Begin(ctx), q.env, ops, &divided{divider, q, class, f})
 }
 
-// takePart decides ops of one part. It fills in which of them renewed a permit that was
-// held before, if renewed is not nil.
-func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir.Op, renewed *[]bool) (clock.Node, error) {
+// takePart decides ops of one part, which undo what was charged a moment ago or do not. It
+// fills in which of them renewed a permit that was held before, if renewed is not nil.
+func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir.Op, renewed *[]bool, undo bool) (clock.Node, error) {
 	left := q.opt.Timeout
 	if class == Foreground {
 		left = q.Left(ctx)
@@ -140,7 +140,7 @@ func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir
 		return 0, errUnsent // the calls before this one have used up the budget
 	}
 	c := q.newCall(ctx, class, ops)
-	c.flight, c.renewed = f, renewed
+	c.flight, c.renewed, c.Undoes = f, renewed, undo
 	if class == Foreground && q.opt.PerKey > 0 {
 		q.setKey(c)
 	}
@@ -156,8 +156,8 @@ type divided struct {
 	flight *Flight
 }
 
-func (d *divided) TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
-	_, err = d.q.takePart(ctx, d.class, d.flight, ops, &renewed)
+func (d *divided) TakePart(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
+	_, err = d.q.takePart(ctx, d.class, d.flight, ops, &renewed, undo)
 	return renewed, err
 }
 

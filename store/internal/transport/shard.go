@@ -96,7 +96,12 @@ func (s *shard) run() {
 				c.Context, c.report = begun(c.Context, len(c.Ops))
 			}
 		}
-		s.q.driven.Load().Send(s.index, batch)
+		d := s.q.driven.Load()
+		if send := s.q.opt.Tuning.Send; send != nil {
+			send(d, s.index, batch)
+		} else {
+			d.Send(s.index, batch)
+		}
 		clear(batch)
 	}
 }
