@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weirlimit/weir"
@@ -35,6 +36,7 @@ type Table struct {
 
 	seed    maphash.Seed
 	shards  [shards]Shard
+	used    atomic.Uint64 // a bit for each shard that had an entry once: no other is swept
 	returns *Returns
 	max     int64 // bytes of a shard
 }
@@ -108,7 +110,9 @@ func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now cloc
 	}
 	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, size: size, returns: g.table.returns}
 	e.prev, e.next = e, e
-	g.all[tag] = e
+	if g.all[tag] = e; len(g.all) == 1 {
+		g.table.used.Or(1 << (tag % shards))
+	}
 	g.bytes += size
 	g.Keep(e, 0, now)
 	return e
@@ -205,8 +209,8 @@ type Idler interface {
 
 // Sweep drops the entries that have been idle for their life at now.
 func (t *Table) Sweep(now clock.Node) {
-	for i := range t.shards {
-		g := &t.shards[i]
+	for rest := t.used.Load(); rest != 0; rest &= rest - 1 {
+		g := &t.shards[bits.TrailingZeros64(rest)]
 		g.sweep(func(e *Entry) bool {
 			if int64(now-e.used) < e.life {
 				return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -63,15 +64,10 @@ func (b *Breaker) close() {
 // it, and tells the owner of the queue.
 func (s *shard) opened(err error) {
 	s.mu.Lock()
-	for class := range s.waiting {
-		for _, c := range s.waiting[class] {
-			s.drop(c, errOpen)
-		}
-		s.waiting[class] = nil
+	for _, c := range slices.Concat(s.waiting[0], s.waiting[1], s.flight) {
+		s.drop(c, errOpen) // of what is in flight, those behind it
 	}
-	for _, c := range s.flight {
-		s.drop(c, errOpen) // those behind it
-	}
+	s.waiting = [2][]*Call{}
 	s.mu.Unlock()
 	s.q.helpers.Go(s.probeUntilClosed)
 	for _, opened := range []func(int, error){s.q.driven.Load().opened, s.q.opt.Opened} {

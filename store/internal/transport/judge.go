@@ -50,36 +50,29 @@ func (s *shard) isStuck(c *Call) bool {
 	return s.fail(c, &Result{Outcome: Late})
 }
 
-// watch judges what is in flight, until nothing is for a while.
+// watch judges what is in flight, until nothing is.
 func (s *shard) watch() {
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
-	for idle := false; ; {
-		now := s.q.env.Now()
-		until := now + budget
+	for until := clock.Node(0); ; {
 		s.mu.Lock()
-		if len(s.flight) == 0 && idle {
-			s.watched = false
-			s.mu.Unlock()
-			return
-		}
-		idle = len(s.flight) == 0
+		opened, isBusy := s.recordResult(until), len(s.flight) > 0
+		s.watched = isBusy
+		now := s.q.env.Now()
+		until = now + budget
 		for _, c := range s.flight {
 			until = min(until, c.due)
 		}
 		s.mu.Unlock()
+		if opened {
+			s.opened(errLate)
+		}
 		wait := until - now
 		if wait < -budget/4 {
 			// It looks late itself: what was sent has as much time again.
 			wait = budget
 		}
-		if s.q.env.Park(s.q.ctx, nil, time.Duration(max(wait, 0))*time.Microsecond) == Ended {
+		if !isBusy || s.q.env.Park(s.q.ctx, nil, time.Duration(max(wait, 0))*time.Microsecond) == Ended {
 			return
-		}
-		s.mu.Lock()
-		opened := s.recordResult(until)
-		s.mu.Unlock()
-		if opened {
-			s.opened(errLate)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
 	for i := range q.shards {
 		s := &q.shards[i]
-		s.q, s.index, s.byKey = q, i, map[uint64]*Call{}
+		s.q, s.index, s.byKey, s.worker, s.watcher = q, i, map[uint64]*Call{}, s.run, s.watch
 	}
 	q.drive(driver, opt.Tuning)
 	return q

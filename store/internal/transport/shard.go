@@ -9,6 +9,8 @@ import (
 type shard struct {
 	q     *Queue
 	index int
+	// worker and watcher are run and watch, which each Go would allocate anew.
+	worker, watcher func()
 
 	mu sync.Mutex // guards all below; never held while the driver runs
 	// waiting are the calls to be sent, in order of arrival: those that decisions wait
@@ -73,7 +75,7 @@ func (s *shard) push(c *Call) *Result {
 	if s.breaker.isOpen.Load() {
 		return errOpen
 	}
-	if s.working < s.q.opt.Workers && s.q.work.Go(s.run) {
+	if s.working < s.q.opt.Workers && s.q.work.Go(s.worker) {
 		s.working++
 	}
 	if s.working == 0 {
@@ -136,7 +138,7 @@ func (s *shard) next(batch []*Call) []*Call {
 	}
 	s.q.stats.calls.Add(uint64(len(batch)))
 	if !s.watched {
-		s.watched = s.q.helpers.Go(s.watch)
+		s.watched = s.q.helpers.Go(s.watcher)
 	}
 	return batch
 }
@@ -150,12 +152,15 @@ func (s *shard) pop() *Call {
 			(len(fore) == 0 || back[0].entered < fore[0].entered) {
 			list = 1
 		}
-		if len(s.waiting[list]) == 0 {
+		all := s.waiting[list]
+		if len(all) == 0 {
 			return nil
 		}
-		c := s.waiting[list][0]
-		s.waiting[list][0] = nil
-		s.waiting[list] = s.waiting[list][1:]
+		c := all[0]
+		all[0] = nil
+		if s.waiting[list] = all[1:]; len(all) == 1 {
+			s.waiting[list] = all[:0] // its room is used again
+		}
 		if !c.left {
 			return c
 		}
