@@ -35,7 +35,7 @@ type node struct {
 
 // boot starts a node.
 func (f *fleet) boot(index int) *node {
-	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now, decidedAt: map[int64]int{}}
+	n := &node{fleet: f, machine: &machine{}, index: int64(index), born: f.now, decidedAt: map[int64]int{}}
 	n.drift = f.Int64N(1001) - 500
 	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
 	for _, l := range f.shareLimits {

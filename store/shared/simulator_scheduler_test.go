@@ -25,6 +25,7 @@ type world struct {
 	end    int64   // of the run
 	idle   []*task // that have ended: their stacks are used again
 	tasks  []*task // all
+	spare  []*task // events that have happened
 	hash   uint64  // of all events
 	count  int
 	trace  *strings.Builder // of the events, if it is wanted
@@ -37,7 +38,6 @@ type world struct {
 type machine struct {
 	parked  []*task // at a gate
 	ending  []*task // that go on when a context ends
-	tasks   map[*task]struct{}
 	stands  bool
 	pending []*task // whose time came while it stood still
 	crashed bool
@@ -67,19 +67,18 @@ func newWorld(seed uint64) *world {
 	return &world{Rand: rand.New(rand.NewPCG(seed, 5)), now: 1_000, hash: 1469598103934665603}
 }
 
-// event notes what happened. Arguments are numbers, so that a hash is cheap.
+// event notes what happened. Arguments are numbers, so that a hash is cheap, and no two
+// events have a name of one length that begins alike.
 func (w *world) event(what string, args ...int64) {
 	w.count++
 	h := (w.hash ^ uint64(w.now)) * 1099511628211
-	for i := range len(what) {
-		h = (h ^ uint64(what[i])) * 1099511628211
-	}
+	h = (h ^ uint64(len(what))<<8 ^ uint64(what[0])) * 1099511628211
 	for _, a := range args {
 		h = (h ^ uint64(a)) * 1099511628211
 	}
 	w.hash = h
 	if w.trace != nil {
-		fmt.Fprintf(w.trace, "%d %s %d\n", w.now, what, args)
+		fmt.Fprintf(w.trace, "%d %s %d\n", w.now, what, slices.Clone(args)) // so that the arguments need no memory else
 	}
 }
 
@@ -166,9 +165,6 @@ func (w *world) resume(t *task) {
 	t.next()
 	if t.f == nil {
 		w.idle = append(w.idle, t)
-		if m != nil {
-			delete(m.tasks, t)
-		}
 	}
 	if m == nil {
 		return
@@ -187,14 +183,25 @@ func (w *world) pass(m *machine) {
 		i++
 	}
 	for i := 0; i < len(m.parked); {
-		p := m.parked[i]
-		select {
-		case <-p.gate:
+		if p := m.parked[i]; isOpen(p.gate) {
 			p.wake = transport.Opened
 			w.wakeUp(p)
-		default:
-			i++
+			continue
 		}
+		i++
+	}
+}
+
+// isOpen reports whether a gate lets pass whoever parks at it, who passes then.
+func isOpen(g transport.Gate) bool {
+	if len(g) == 0 && cap(g) > 0 {
+		return false // only one without room is ever closed
+	}
+	select {
+	case <-g:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -209,9 +216,6 @@ func (w *world) start(m *machine, at int64, f func()) {
 		w.tasks = append(w.tasks, t)
 	}
 	t.on, t.f = m, f
-	if m != nil {
-		m.tasks[t] = struct{}{}
-	}
 	w.after(t, at)
 }
 
@@ -233,7 +237,16 @@ func (t *task) loop(yield func(struct{}) bool) {
 }
 
 // at has something happen at an instant.
-func (w *world) at(at int64, f func()) { w.after(&task{event: true, f: f}, max(at, w.now+1)) }
+func (w *world) at(at int64, f func()) {
+	var t *task
+	if last := len(w.spare) - 1; last >= 0 {
+		t, w.spare = w.spare[last], w.spare[:last]
+	} else {
+		t = &task{event: true}
+	}
+	t.f = f
+	w.after(t, max(at, w.now+1))
+}
 
 // after has a task go on at an instant, or now.
 func (w *world) after(t *task, at int64) {
@@ -248,12 +261,8 @@ func (w *world) after(t *task, at int64) {
 // park is transport.Env's, in true time.
 func (w *world) park(ctx context.Context, g transport.Gate, d time.Duration) transport.Wake {
 	t := w.turn
-	if g != nil {
-		select {
-		case <-g:
-			return transport.Opened
-		default:
-		}
+	if isOpen(g) {
+		return transport.Opened
 	}
 	at, ends := w.now+max(d.Microseconds(), 1), int64(math.MaxInt64)
 	var cancels context.Context
@@ -312,6 +321,7 @@ func (w *world) skipTo(t *task, at int64) bool {
 func (w *world) happen() {
 	t := w.timers.remove(0)
 	w.now = max(w.now, t.at)
+	w.spare = append(w.spare, t)
 	t.f()
 }
 
@@ -329,13 +339,17 @@ func (w *world) sleep(us int64) {
 // kill ends all tasks of a machine where they are.
 func (w *world) kill(m *machine) {
 	m.crashed = true
-	for t := range m.tasks { // in any order: nothing that they do has an effect
+	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool {
+		if t.on != m || t.f == nil {
+			return false
+		}
 		if t.index >= 0 {
 			w.timers.remove(t.index)
 		}
 		t.stop()
-	}
-	m.tasks, m.parked, m.ending, m.pending = map[*task]struct{}{}, nil, nil, nil
+		return true
+	})
+	m.parked, m.ending, m.pending = nil, nil, nil
 }
 
 // stopAll stops all tasks of the world.
