@@ -50,6 +50,13 @@ func (s *shard) isStuck(c *Call) bool {
 	return s.fail(c, &Result{Outcome: Late})
 }
 
+// watchFlight has what is in flight judged. Requires: mu.
+func (s *shard) watchFlight() {
+	if !s.watched {
+		s.watched = s.q.helpers.Go(s.watcher)
+	}
+}
+
 // watch judges what is in flight, until nothing is.
 func (s *shard) watch() {
 	budget := clock.Node(s.q.opt.Budget.Microseconds())

@@ -120,8 +120,9 @@ func (s *shard) next(batch []*Call) []*Call {
 		}
 		c.state, c.sent = sent, now
 		c.Within, c.due = s.q.opt.Budget, now.Add(s.q.opt.Budget.Microseconds())
-		if c.class != Foreground {
+		if c.class != Foreground { // else its caller judges it, or leaves it
 			c.Within = s.q.opt.Timeout
+			s.watchFlight()
 		}
 		if c.class == Background {
 			c.due = now.Add(s.q.opt.Timeout.Microseconds())
@@ -137,9 +138,6 @@ func (s *shard) next(batch []*Call) []*Call {
 		return nil
 	}
 	s.q.stats.calls.Add(uint64(len(batch)))
-	if !s.watched {
-		s.watched = s.q.helpers.Go(s.watcher)
-	}
 	return batch
 }
 
@@ -183,6 +181,7 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	case sent:
 		r.MayRun, r.left = true, c
 		r.Excused = time.Duration(c.sent-c.entered)*time.Microsecond > s.q.opt.Budget/8
+		s.watchFlight()
 	case queued:
 		s.live--
 		s.sweep(listOf(c.class))
