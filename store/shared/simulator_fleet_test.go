@@ -11,6 +11,8 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/store/internal/outage"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A fleet is some nodes, a server, and the limits of which each node is asked.
@@ -19,6 +21,7 @@ type fleet struct {
 	testing.TB
 	server       *server
 	nodes        []*node
+	stores       []*Store      // of all nodes that ever were
 	limits       []*weir.Limit // as they are now
 	counts       []int64       // that they begin with
 	marks        *weir.Limit   // of reservations that were settled
@@ -225,6 +228,9 @@ func simulate(t testing.TB, seed uint64, trace bool) (r result) {
 		f.settleAll()
 	}
 	f.stopAll()
+	for _, s := range f.stores { // what their pools have would live until the collection after next
+		*s.queue, *s.outage, *s = transport.Queue{}, outage.Outage{}, Store{}
+	}
 	r = result{hash: f.hash, events: f.count, decisions: f.decisions, degraded: f.degraded, call: f.server.calls, seconds: float64(min(f.now/1e6, seconds)) * float64(len(f.nodes)), broken: f.broken}
 	for i, x := range f.truths {
 		r.admitted[i] = x.admitted

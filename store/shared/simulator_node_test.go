@@ -63,7 +63,7 @@ func (n *node) run() {
 		n.Fatal(err)
 	}
 	s.table.Hash = tagOf
-	n.store = s
+	n.store, n.stores = s, append(n.stores, s)
 	for range clientsOf {
 		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
 		n.start(n.machine, n.now+n.Int64N(1_000_000), c.run)
