@@ -1,8 +1,10 @@
 package region
 
 import (
+	"errors"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -16,45 +18,40 @@ func (s *Store) Driver() (transport.Driver, transport.Tuning) {
 	return d, t
 }
 
-// send has the own driver carry out calls, those with counters in a call of their own.
+// send has the own driver carry out calls, each of those that regions count together by
+// calls of its own.
 func (s *Store) send(own transport.Driver, shard int, calls []*transport.Call) {
-	made := calls[:0]
+	alone := calls[:0]
+	var together *transport.Group
 	for _, c := range calls {
-		a, err := s.ask(c.Ops, c.Undoes, s.clock.Now().Add(c.Within.Microseconds()))
-		switch {
-		case err != nil:
-			c.Finish(&transport.Result{Outcome: transport.Rejected, Err: err})
-		case a == nil:
-			made = append(made, c)
-		default:
-			made = append(made, a.callFor(c, own, shard))
+		if !s.joins(c.Ops) {
+			alone = append(alone, c)
+			continue
 		}
+		if together == nil {
+			together = transport.NewGroup(s.env)
+		}
+		together.Go(func() { c.Finish(s.decide(c)) })
 	}
-	if len(made) > 0 {
-		own.Send(shard, made)
+	if len(alone) > 0 {
+		own.Send(shard, alone)
+	}
+	if together != nil {
+		together.Wait()
 	}
 }
 
-// callFor returns the call that is made for c, which finishes c or is followed by another.
-func (a *asking) callFor(c *transport.Call, own transport.Driver, shard int) *transport.Call {
-	return c.Sub(a.all, time.Duration(a.ends-a.clock.Now())*time.Microsecond, func(made *transport.Call, r *transport.Result) {
-		first, more := len(a.ops) == len(c.Ops), false
-		if r == nil {
-			var err error
-			if more, err = a.hear(); err != nil {
-				more, r = false, &transport.Result{Outcome: transport.Rejected, MayRun: true, Err: err}
-			}
-			c.Renewed = append(c.Renewed[:0], made.Renewed[:min(len(made.Renewed), len(c.Ops))]...)
-		} else if !first {
-			all := *r
-			all.MayRun, r = true, &all // those before have run
+// decide decides the ops of a call within its time.
+func (s *Store) decide(c *transport.Call) (r *transport.Result) {
+	ends := s.clock.Now().Add(c.Within.Microseconds())
+	err := asking{s, c.Undoes, func(all []weir.Op) error {
+		if r := c.Ask(all, time.Duration(ends-s.clock.Now())*time.Microsecond); r != nil {
+			return r
 		}
-		if more {
-			if a.clock.Now() < a.ends && a.queue.Go(func() { own.Send(shard, []*transport.Call{a.callFor(c, own, shard)}) }) {
-				return
-			}
-			r = &transport.Result{Outcome: transport.Late, MayRun: true, Excused: true, Err: transport.ErrLate}
-		}
-		c.Finish(r)
-	})
+		return nil
+	}}.take(c.Ops)
+	if err != nil && !errors.As(err, &r) {
+		r = &transport.Result{Outcome: transport.Rejected, Err: err}
+	}
+	return r
 }

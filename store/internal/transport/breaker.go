@@ -134,15 +134,8 @@ func (s *shard) probe() bool {
 // ask decides ops by a call that passes by the breaker.
 func (s *shard) ask(ops []weir.Op, within time.Duration) error {
 	c := s.q.newCall(s.q.ctx, Background, ops)
-	c.Within, c.done = within, func(c *Call, r *Result) {
-		c.result = r
-		c.gate.Open()
-	}
-	s.q.driven.Load().Send(s.index, []*Call{c})
-	if s.q.env.Park(s.q.ctx, c.gate, within) != Opened {
-		return errLate // nobody uses the call again
-	}
 	defer s.q.spare.Put(c)
+	c.result = c.Ask(c.Ops, within)
 	copyAnswers(ops, c.Ops)
 	return c.err()
 }

@@ -113,7 +113,7 @@ type Call struct {
 	keys    []byte  // of Ops
 	class   Class
 	flight  *Flight              // of a Fetch
-	done    func(*Call, *Result) // called by Finish of a call that is in no list
+	isSub   bool                 // it is in no list
 	report  func(failure string) // of Tuning.Begun
 	shard   *shard
 	gate    Gate
@@ -158,10 +158,24 @@ func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
 	c.keys = keys
 }
 
-// Sub returns a call of ops that a driver makes within so long before it finishes c, at the
-// end of which done is called. The keys of ops are valid until c is finished.
-func (c *Call) Sub(ops []weir.Op, within time.Duration, done func(sub *Call, r *Result)) *Call {
-	return &Call{Ops: ops, Context: c.Context, Within: within, class: c.class, done: done}
+// Ask has the driver carry out ops within so long, in a call that passes by the breaker and
+// before c is finished, and waits for the answer. If c has several ops, they may be asked one
+// after the other.
+func (c *Call) Ask(ops []weir.Op, within time.Duration) *Result {
+	if within <= 0 {
+		return errLate
+	}
+	s, sub := c.shard, &Call{Ops: ops, Context: c.Context, Within: within, class: c.class, gate: NewGate(), isSub: true}
+	s.q.driven.Load().Send(s.index, []*Call{sub})
+	for s.q.env.Park(context.Background(), sub.gate, time.Hour) != Opened {
+	}
+	c.Renewed = append(c.Renewed[:0], sub.Renewed[:min(len(sub.Renewed), len(c.Ops))]...)
+	if r := sub.result; r == nil || r.MayRun || len(c.Ops) == 1 {
+		return r
+	}
+	r := *sub.result
+	r.MayRun = true // those before
+	return &r
 }
 
 // copyAnswers copies the answers to ops.
@@ -204,8 +218,9 @@ func (r *Result) IsLeft() bool { return r.left != nil }
 // Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
 // once, and must not touch the call afterwards.
 func (c *Call) Finish(r *Result) {
-	if c.done != nil {
-		c.done(c, r)
+	if c.isSub {
+		c.result = r
+		c.gate.Open()
 		return
 	}
 	s := c.shard
