@@ -19,10 +19,6 @@ func (e *PartError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// Partial returns true: the error says nothing of the rest of the store, as package
-// shared asks.
-func (e *PartError) Partial() bool { return true }
-
 // RejectedError: Memcached cannot keep a limit of the call. Others are decided as ever.
 type RejectedError struct{ Err error }
 
@@ -30,20 +26,6 @@ func (e *RejectedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns e.Err.
 func (e *RejectedError) Unwrap() error { return e.Err }
-
-// Rejected returns true: the error says nothing of whether the servers answer, as
-// package shared asks.
-func (e *RejectedError) Rejected() bool { return true }
-
-// errBusy says nothing of the server: calls that have a connection do.
-var errBusy error = busyError{}
-
-type busyError struct{}
-
-func (busyError) Error() string { return "all connections are in use: raise conns, or add servers" }
-
-// Busy returns true, as package shared asks.
-func (busyError) Busy() bool { return true }
 
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
@@ -72,7 +54,7 @@ func (s *Store) explain(err error) error {
 	case r.Outcome == transport.Rejected, r.Outcome == transport.CallerGone:
 		return err
 	case r.Outcome == transport.Unsent, r.Excused && errors.Is(err, transport.ErrLate):
-		return s.servers[r.Shard].errorf("%w: %w", errBusy, os.ErrDeadlineExceeded)
+		return s.servers[r.Shard].errorf("all connections are in use: raise conns, or add servers: %w", os.ErrDeadlineExceeded)
 	case r.Outcome == transport.Open:
 		err = s.servers[r.Shard].errorf("it has not answered lately")
 	case errors.Is(err, transport.ErrLate):

@@ -209,10 +209,8 @@ func (c *call) decode(d driver) error {
 		return errReply
 	case c.single != nil:
 		return d.decodeSingle(c)
-	case c.work != nil:
-		return d.decodeGroup(c)
 	}
-	return nil
+	return d.decodeGroup(c)
 }
 
 func (d driver) decodeSingle(c *call) error {
@@ -251,10 +249,6 @@ func (n *pipeline) settle(c *call, err error) {
 	s := n.store
 	if err != nil {
 		err = s.explained(err)
-	}
-	if c.asked != nil {
-		c.asked <- err
-		return
 	}
 	carrier := c.carrier
 	c.recycle()

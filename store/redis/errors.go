@@ -16,17 +16,7 @@ import (
 )
 
 // ErrBusy: as many calls wait for the server as may. Nothing was charged.
-var ErrBusy error = busyError{}
-
-type busyError struct{}
-
-func (busyError) Error() string {
-	return "store redis: too many calls wait for the server: it is slow or gone; raise in_flight if it is neither"
-}
-
-// Busy returns true: the error says nothing of whether the server answers, as package
-// tier asks.
-func (busyError) Busy() bool { return true }
+var ErrBusy = errors.New("store redis: too many calls wait for the server: it is slow or gone; raise in_flight if it is neither")
 
 // TimeoutError: the server did not answer in time.
 type TimeoutError struct {

@@ -33,7 +33,7 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	c.args = append(c.args, verbs[weir.Peek], "0")
 	c.args = pl.appendSpan(c.args, l, 0)
 	c.args = append(c.args, pl.consts...)
-	if _, _, err := s.do(ctx, p, c); err != nil {
+	if _, err := s.do(asked, p, c); err != nil {
 		return nil, false, err
 	}
 	state = append(state, c.reply[1:]...)

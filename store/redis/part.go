@@ -14,13 +14,6 @@ func (e *PartError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// Partial returns true: the error says nothing of the rest of the store, as
-// package shared asks.
-func (e *PartError) Partial() bool { return true }
-
-// Unsent reports whether no server has got the call.
-func (e *PartError) Unsent() bool { return errors.Is(e.Err, errLost) }
-
 // errLost: the keys of a lost part wait for it, or all parts are lost.
 var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy, or the limit is pinned")
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// A call is one script to run, for a call of the queue or for one that asks by itself. It
+// A call is one script to run, for a call of the queue. It
 // is the pipeline's from send until it is settled.
 type call struct {
 	script *script
@@ -35,8 +35,6 @@ type call struct {
 	// when that is of use.
 	pause time.Duration
 	until time.Time
-	// asked gets the error of one that asks by itself.
-	asked chan error
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -110,21 +108,6 @@ func (n *pipeline) close() {
 	}
 }
 
-// ask runs c outside of the queue. Without an error the answer is in c.reply, and the caller
-// recycles c; after an error it must not touch c.
-func (n *pipeline) ask(ctx context.Context, c *call) error {
-	c.asked, c.until = make(chan error, 1), time.Now().Add(n.store.opt.Timeout)
-	reply := c.asked
-	n.store.stats.calls.Add(1)
-	go n.send([]*call{c})
-	select {
-	case err := <-reply:
-		return err
-	case <-ctx.Done():
-		return &TimeoutError{Sent: true, Err: ctx.Err(), caller: true}
-	}
-}
-
 // unsettled are calls that were not applied: their scripts are not known to the server, or
 // their keys are not sane.
 type unsettled struct{ known, sane []*call }
@@ -145,7 +128,7 @@ func (n *pipeline) send(live []*call) {
 		case ok && e.IsTryAgain() && time.Now().Before(c.until):
 			// Some of its keys have moved to another server, and some not yet.
 			n.again(c)
-		case err != nil && c.carrier != nil && !c.repaired && (isSpoilt(err) || isRejection(err)):
+		case err != nil && !c.repaired && (isSpoilt(err) || isRejection(err)):
 			c.why = err
 			not.sane = append(not.sane, c)
 		default:

@@ -21,10 +21,6 @@ func (e *RejectedError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *RejectedError) Unwrap() error { return e.Err }
 
-// Rejected returns true: the error says nothing of whether the store answers, as
-// package shared asks.
-func (e *RejectedError) Rejected() bool { return true }
-
 // unserved begin errors by which a server serves nobody, even where a script ran into
 // them.
 var unserved = []string{
@@ -102,15 +98,11 @@ func (n *pipeline) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
 		c.keys = append(c.keys, s.opt.Prefix+":{"+t+pl.suffix)
 		c.args = append(c.args, verbs[weir.Peek], idText(o.ID))
 		c.args = append(pl.appendSpan(c.args, o.Limit, o.Cost), pl.consts...)
-		_, bad, err := s.do(ctx, s.nodes.route(t), c)
-		if err != nil {
-			continue
-		}
-		c.recycle()
-		if bad {
+		if bad, err := s.do(ctx, s.nodes.route(t), c); bad && err == nil {
 			repaired = true
 			s.faults.Report("invalid value of a key deleted; its limit counts from zero", errors.New("limit "+o.Limit.Name))
 		}
+		c.recycle()
 	}
 	return repaired
 }

@@ -128,15 +128,18 @@ func (s *Store) clock() int64 {
 	return time.Now().UnixMicro()
 }
 
-// do runs c on the server of p, outside of the queue, and returns its time and whether all
-// passed.
-func (s *Store) do(ctx context.Context, p route, c *call) (now int64, pass bool, err error) {
+// do runs c on the server of p, outside of the queue, and reports whether all passed.
+func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error) {
 	s.appendTime(c)
-	if err := p.ask(ctx, c); err != nil {
-		s.stats.errors.Add(1)
-		return 0, false, s.about(err)
+	s.stats.calls.Add(1)
+	if p.run(ctx, []*call{c}, true, func(_ *call, failed error) { err = failed }); err == nil && len(c.reply) == 0 {
+		err = errReply
 	}
-	return c.reply[0] >> 1, c.reply[0]&1 == 1, nil
+	if err != nil {
+		s.stats.errors.Add(1)
+		return false, s.about(s.explained(err))
+	}
+	return c.reply[0]&1 == 1, nil
 }
 
 func (s *Store) explain(err error) error {

@@ -141,18 +141,9 @@ const leastTimeout = 750 * time.Millisecond
 func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, outage *faults.Outage) *transport.Queue {
 	timeout = max(timeout, leastTimeout)
 	driver, tuning := transport.DriverOf(store)
-	var open atomic.Int64 // breakers
 	return transport.New(driver, s.env, transport.Options{
 		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Tuning: tuning,
-		Opened: func(_ int, err error) {
-			if open.Add(1) == int64(driver.Shards()) { // one of several is the driver's to log
-				outage.Failed(err)
-			}
-		},
-		Closed: func(int) {
-			open.Add(-1)
-			outage.Succeeded()
-		},
+		Opened: outage.Failed, Closed: outage.Succeeded,
 		Probe: func(ask func([]weir.Op) error) error {
 			return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
 		},

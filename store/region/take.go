@@ -11,11 +11,7 @@ import (
 
 // TakeOne implements weir.Store.
 func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	o := weir.Op{Key: key, Limit: l, Cost: cost}
-	if r, err := s.of(&o); r == nil && err == nil {
-		return s.own.TakeOne(ctx, key, l, cost)
-	}
-	ops := []weir.Op{o}
+	ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
 	err := s.Take(ctx, ops)
 	return ops[0].Decision, err
 }

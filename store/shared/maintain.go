@@ -29,7 +29,6 @@ type maintenance struct {
 	debts             *faults.Log
 	degraded          atomic.Uint64 // decisions without the store before the breaker opened
 	shards            int64         // of the store
-	open              atomic.Int64  // how many breakers are
 }
 
 func newMaintenance(s *Store, opt *Options) *maintenance {
@@ -133,17 +132,13 @@ func (m *maintenance) renewAndPay() {
 	}
 }
 
-// breakerOpened notes an outage when the last shard is out: one of several is the driver's
-// to log.
-func (m *maintenance) breakerOpened(_ int, err error) {
-	if m.open.Add(1) == m.shards {
-		m.degraded.Store(m.outage.Degraded.Load())
-		m.outages.Failed(err)
-	}
+// breakerOpened notes an outage of all shards.
+func (m *maintenance) breakerOpened(err error) {
+	m.degraded.Store(m.outage.Degraded.Load())
+	m.outages.Failed(err)
 }
 
-func (m *maintenance) breakerClosed(int) {
-	m.open.Add(-1)
+func (m *maintenance) breakerClosed() {
 	m.nodes.interrupt()
 	m.outages.Recovered("degraded_decisions", m.outage.Degraded.Load()-m.degraded.Load())
 }

@@ -50,9 +50,10 @@ var _ weir.Store = (*Store)(nil)
 // before shared. The error says which option cannot be. That shared does not answer is no
 // error: limits are decided by their policies until it does.
 //
-// The servers of a store/redis store each have a circuit breaker of their own, another store has
-// one. An error of such a store that has a method Partial() bool which returns true is about
-// some of its servers: what is kept there is decided by policy, and opens no breaker.
+// The servers of a store/redis or store/memcached store, also under one of store/region, each
+// have a circuit breaker of their own, another store has one. An error of such a store opens
+// none if it has a method Partial() bool or Rejected() bool which returns true: it is about some
+// of the store's servers, or says that what was asked cannot be decided.
 func New(shared weir.Store, opt Options) (*Store, error) {
 	if shared == nil {
 		return nil, errors.New("shared: no shared store")

@@ -33,7 +33,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 		c := clock.New(nil, nil)
 		env := transport.NewEnv(c.Now, nil)
 		opt := transport.Options{Budget: 5 * time.Second, Timeout: 5 * time.Second, Workers: 4, Batch: 1, Waiting: 1000, PerKey: 1000, ProbeEvery: time.Second,
-			Opened: func(_ int, err error) { t.Error(err) }, Closed: func(int) {}}
+			Opened: func(err error) { t.Error(err) }, Closed: func() {}}
 		queue := transport.New(transport.Over(store), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})

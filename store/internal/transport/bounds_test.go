@@ -223,9 +223,6 @@ func TestResultOf(t *testing.T) {
 		{errors.Join(context.DeadlineExceeded, saidError{partial: true}), 1, Late, true, true},
 		{saidError{rejected: true}, 1, Rejected, false, false},
 		{saidError{rejected: true}, 2, Rejected, true, false},
-		{saidError{busy: true}, 1, Rejected, false, false},
-		{saidError{unsent: true}, 1, Failed, false, false},
-		{saidError{unsent: true}, 2, Failed, true, false},
 	} {
 		r := resultOf(x.err, x.ops)
 		if r.Outcome != x.outcome || r.MayRun != x.mayRun || r.Excused != x.excused || !errors.Is(r, x.err) || x.outcome == Late != errors.Is(r, ErrLate) {
@@ -235,10 +232,8 @@ func TestResultOf(t *testing.T) {
 }
 
 // saidError is an error that says more about itself.
-type saidError struct{ partial, rejected, busy, unsent bool }
+type saidError struct{ partial, rejected bool }
 
 func (saidError) Error() string    { return "said" }
 func (e saidError) Partial() bool  { return e.partial }
 func (e saidError) Rejected() bool { return e.rejected }
-func (e saidError) Busy() bool     { return e.busy }
-func (e saidError) Unsent() bool   { return e.unsent }

@@ -70,10 +70,11 @@ func (s *shard) opened(err error) {
 	s.waiting = [2][]*Call{}
 	s.mu.Unlock()
 	s.q.helpers.Go(s.probeUntilClosed)
-	for _, opened := range []func(int, error){s.q.driven.Load().opened, s.q.opt.Opened} {
-		if opened != nil {
-			opened(s.index, err)
-		}
+	if opened := s.q.driven.Load().opened; opened != nil {
+		opened(s.index, err)
+	}
+	if s.q.opt.Opened != nil && s.q.IsOpen() {
+		s.q.opt.Opened(err)
 	}
 }
 
@@ -93,10 +94,11 @@ func (s *shard) probeUntilClosed() {
 		s.mu.Lock()
 		s.breaker.close()
 		s.mu.Unlock()
-		for _, closed := range []func(int){s.q.driven.Load().closed, s.q.opt.Closed} {
-			if closed != nil {
-				closed(s.index)
-			}
+		if closed := s.q.driven.Load().closed; closed != nil {
+			closed(s.index)
+		}
+		if s.q.opt.Closed != nil {
+			s.q.opt.Closed()
 		}
 		return
 	}

@@ -119,7 +119,8 @@ func (d *servers) run(c *Call) {
 }
 
 // A driver's wish of its queue comes first, it may trip shards before the first call, and
-// it hears of the breakers before the owner of the queue does.
+// it hears of each breaker: before the owner of the queue, who hears when the last one opens,
+// and whenever one closes.
 func TestTuning(t *testing.T) {
 	simulate(t, 1, func(w *world) {
 		var heard []string
@@ -127,7 +128,7 @@ func TestTuning(t *testing.T) {
 		note := func(who string) func(int, error) {
 			return func(shard int, err error) { heard = append(heard, fmt.Sprint(who, shard, err)) }
 		}
-		opt.Opened, opt.Closed = note("owner "), func(shard int) { note("owner ")(shard, nil) }
+		opt.Opened, opt.Closed = func(err error) { note("owner ")(2, err) }, func() { note("owner ")(2, nil) }
 		opt.Tuning = Tuning{
 			Workers: 1, Batch: 2, Waiting: 3, Bind: func(q *Queue) { q.Trip(1, errDown) },
 			Opened: note("driver "), Closed: func(shard int) { note("driver ")(shard, nil) },
@@ -136,10 +137,17 @@ func TestTuning(t *testing.T) {
 		if q.opt.Workers != 1 || q.opt.Batch != 2 || q.opt.Waiting != 3 || q.IsShardOpen(0) || !q.IsShardOpen(1) {
 			t.Errorf("%+v, open %v %v", q.opt, q.IsShardOpen(0), q.IsShardOpen(1))
 		}
-		for q.IsShardOpen(1) {
+		q.Trip(0, errDown)
+		d.probe = func(shard int) (time.Duration, error) {
+			if shard == 0 && q.IsShardOpen(1) {
+				return 0, errDown
+			}
+			return time.Millisecond, nil
+		}
+		for q.IsShardOpen(0) {
 			w.sleep(opt.ProbeEvery)
 		}
-		want := []string{"driver 1 connection refused", "owner 1 connection refused", "driver 1 <nil>", "owner 1 <nil>"}
+		want := []string{"driver 1 connection refused", "driver 0 connection refused", "owner 2 connection refused", "driver 1 <nil>", "owner 2 <nil>", "driver 0 <nil>", "owner 2 <nil>"}
 		if !slices.Equal(heard, want) {
 			t.Error(heard)
 		}

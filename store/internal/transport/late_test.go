@@ -20,7 +20,7 @@ func (d *drivenServers) Driver() (Driver, Tuning) {
 }
 
 // Until the store is there all of its shards are open. Then each closes by its probe, and the
-// store's driver, which is bound once, gets the calls.
+// store's driver, which is bound once to each queue, gets the calls.
 func TestLateStore(t *testing.T) {
 	for _, isThere := range []bool{false, true} {
 		simulate(t, 1, func(w *world) {
@@ -45,6 +45,8 @@ func TestLateStore(t *testing.T) {
 			opt := options()
 			opt.Tuning = tuning
 			q := New(driver, w.env(), opt)
+			driver, opt.Tuning = late.Driver()
+			other := New(driver, w.env(), opt)
 			if !isThere {
 				w.sleep(time.Second)
 				if _, err := q.Do(context.Background(), alone("a")); !errors.Is(err, ErrOpen) || !q.IsShardOpen(0) || !q.IsShardOpen(1) || q.opt.Workers != 3 {
@@ -60,16 +62,17 @@ func TestLateStore(t *testing.T) {
 				}
 				return x
 			}
-			for _, key := range []string{"a", "b"} {
-				if _, err := q.Do(context.Background(), alone(key)); err != nil {
+			for i, key := range []string{"a", "b"} {
+				if _, err := []*Queue{q, other}[i].Do(context.Background(), alone(key)); err != nil {
 					t.Errorf("it is there: %v", err)
 				}
 			}
 			_, _ = q.Do(context.Background(), alone("bad"))
-			if store.bound != 1 || begun != 3 || ended != 3 || failed != 1 {
+			if store.bound != 2 || begun != 3 || ended != 3 || failed != 1 {
 				t.Errorf("bound %d times; %d calls have begun, %d ended, %d failed", store.bound, begun, ended, failed)
 			}
 			q.Close()
+			other.Close()
 		})
 	}
 }

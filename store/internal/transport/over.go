@@ -50,21 +50,17 @@ func (o over) take(c *Call) *Result {
 func resultOf(err error, ops int) *Result {
 	var partial interface{ Partial() bool }
 	var rejected interface{ Rejected() bool }
-	var busy interface{ Busy() bool }
-	var unsent interface{ Unsent() bool }
 	r := &Result{Outcome: Failed, MayRun: true, Err: err}
 	r.Excused = errors.As(err, &partial) && partial.Partial()
 	switch {
 	case errors.Is(err, weir.ErrCost), errors.Is(err, weir.ErrNoLease), errors.Is(err, weir.ErrRefund), errors.Is(err, weir.ErrClosed):
 		r.Outcome, r.MayRun = Rejected, false
-	case errors.As(err, &rejected) && rejected.Rejected(), errors.As(err, &busy) && busy.Busy():
+	case errors.As(err, &rejected) && rejected.Rejected():
 		r.Outcome, r.MayRun = Rejected, ops > 1 // of several, others may have run
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		r.Outcome, r.Err = Late, errors.Join(ErrLate, err)
 	case errors.Is(err, context.Canceled):
 		r.Excused = true // by the store's end
-	case errors.As(err, &unsent) && unsent.Unsent():
-		r.MayRun = ops > 1
 	}
 	return r
 }

@@ -32,9 +32,10 @@ type Options struct {
 	Probe func(ask func(ops []weir.Op) error) error
 	// NeverOpens: there is no breaker. Opened and Closed are then not called.
 	NeverOpens bool
-	// Opened is called when the breaker of a shard opens, and Closed when it closes.
-	Opened func(shard int, err error)
-	Closed func(shard int)
+	// Opened is called when the last breaker opens of those of the shards, of which the driver
+	// notes each. Closed is called when one closes.
+	Opened func(err error)
+	Closed func()
 	// Tuning is what the driver wants of its queue.
 	Tuning Tuning
 }

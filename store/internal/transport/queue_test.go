@@ -87,7 +87,7 @@ func TestResults(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			opt, opened := options(), 0
 			opt.Workers = 6
-			opt.Opened = func(int, error) { opened++ }
+			opt.Opened = func(error) { opened++ }
 			run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 				d.draw = func(int, *Call) fate { return x.fate }
 				for n := range 5 {
@@ -455,7 +455,7 @@ func TestThen(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	opt, closed := options(), 0
 	opt.Workers, opt.Batch = 1, 1
-	opt.Closed = func(int) { closed++ }
+	opt.Closed = func() { closed++ }
 	run(t, 1, 2, opt, func(w *world, d *servers, q *Queue) {
 		d.draw = func(shard int, _ *Call) fate {
 			return fate{runs: true, after: time.Duration(1-shard)*5*time.Second + time.Millisecond}
@@ -557,7 +557,7 @@ func TestStallIsFoundWhoeverWaits(t *testing.T) {
 	for _, leave := range []bool{false, true} {
 		opt := options()
 		var w *world
-		opt.Opened = func(int, error) { at[w.now] = true }
+		opt.Opened = func(error) { at[w.now] = true }
 		run(t, 3, 1, opt, func(world *world, d *servers, q *Queue) {
 			w = world
 			d.draw = func(int, *Call) fate { return fate{after: 5 * time.Second} }

@@ -66,7 +66,7 @@ func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) 
 	bubble.Test(t, func(t *testing.T) {
 		start, p, opt := time.Now(), &porter{parcels: map[string]*parcel{}}, options()
 		opt.Budget, opt.Timeout, opt.Tuning.ProbeFor, opt.Workers, opt.Batch = 20*time.Millisecond, time.Second, 800*time.Millisecond, 1, 1
-		opt.ProbeEvery, opt.Opened, opt.Closed = 100*time.Millisecond, func(int, error) {}, func(int) {}
+		opt.ProbeEvery, opt.Opened, opt.Closed = 100*time.Millisecond, func(error) {}, func() {}
 		change(&opt)
 		q := New(p, NewEnv(func() clock.Node { return clock.Node(time.Since(start) / time.Microsecond) }, nil), opt)
 		defer q.Close()
