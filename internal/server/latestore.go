@@ -189,17 +189,13 @@ func redisFailure(err error) metrics.Failure {
 	return netFailure(err)
 }
 
-// Take implements weir.Store.
+// Take implements weir.Store. Only what no queue drives calls it.
 func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
 	store, err := s.get()
 	if err != nil {
 		return err
 	}
-	ctx, report := s.begin(ctx, len(ops))
-	began := time.Now()
-	err = store.Take(ctx, ops)
-	s.note(time.Since(began), err, report)
-	return err
+	return store.Take(ctx, ops)
 }
 
 // TakeOne implements weir.Store.
@@ -208,11 +204,7 @@ func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, c
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	ctx, report := s.begin(ctx, 1)
-	began := time.Now()
-	d, err := store.TakeOne(ctx, key, l, cost)
-	s.note(time.Since(began), err, report)
-	return d, err
+	return store.TakeOne(ctx, key, l, cost)
 }
 
 // Close implements weir.Store.
@@ -225,8 +217,7 @@ func (s *lateStore[S]) Close() error {
 	return nil
 }
 
-// drivenRedis is driven by the queue of store/shared. Only where regions count together are its
-// methods called.
+// drivenRedis is driven by the queues of store/shared and store/region.
 type drivenRedis struct {
 	lateRedis
 	*shared.LateStore

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -110,16 +109,12 @@ func openPeers(conf *Config, log *slog.Logger) (peers []region.Peer, longest tim
 		if r.name == conf.Region {
 			continue
 		}
-		open := func(ctx context.Context) (*redis.Store, error) {
-			return redis.Open(ctx, r.url, redis.Options{Logger: log, Timeout: peerTimeout})
-		}
-		late, err := openLate("--regions: "+r.name, withoutPasswords(r.url), true, log, open, redis.Unreachable)
+		store, err := openDriven("--regions: "+r.name, r.url, true, redis.Options{Logger: log, Timeout: peerTimeout})
 		if err != nil {
 			return nil, 0, errors.Join(err, closePeers(peers))
 		}
-		late.failure = redisFailure
 		longest = max(longest, timeoutOf(r.url))
-		peers = append(peers, region.Peer{Name: r.name, Store: lateRedis{late}})
+		peers = append(peers, region.Peer{Name: r.name, Store: store})
 	}
 	if longest == 0 {
 		longest = peerTimeout

@@ -98,33 +98,42 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 
 // openRedis opens Redis or Valkey, in any topology.
 func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
-	opt := redis.Options{Logger: log, Late: conf.StoreStart == startServe}
-	shards, tuning, err := redis.Layout(conf.Store, opt)
+	mayServe := conf.StoreStart == startServe
+	own, err := openDriven(theStore, conf.Store, mayServe, redis.Options{Logger: log, Late: mayServe})
 	if err != nil {
-		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
+		return openedStore{}, err
+	}
+	opened, err := openShared(own, own, own.reached, conf, log)
+	own.logReached(opened, log)
+	opened.calls, opened.redis = own.calls, own.stats
+	opened.follow = own.followBy
+	return opened, err
+}
+
+// openDriven opens the Redis that url names, as setting has it, with options that have a
+// Logger. See openLate.
+func openDriven(setting, url string, mayServe bool, opt redis.Options) (drivenRedis, error) {
+	shards, tuning, err := redis.Layout(url, opt)
+	if err != nil {
+		return drivenRedis{}, fmt.Errorf("%s: %w", setting, err)
 	}
 	var late *lateStore[*redis.Store]
 	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
 	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
 	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*redis.Store, error) {
-		s, err := redis.Open(ctx, conf.Store, opt)
+		s, err := redis.Open(ctx, url, opt)
 		if err == nil {
 			driver.Reach(s)
 		}
 		return s, err
 	}
-	late, err = openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	late, err = openLate(setting, withoutPasswords(url), mayServe, opt.Logger, open, redis.Unreachable)
 	if err != nil {
-		return openedStore{}, err
+		return drivenRedis{}, err
 	}
 	late.failure = redisFailure
-	own := drivenRedis{lateRedis{late}, driver}
-	opened, err := openShared(own, own, late.reached, conf, log)
-	late.logReached(opened, log)
-	opened.calls, opened.redis = late.calls, own.stats
-	opened.follow = late.followBy
-	return opened, err
+	return drivenRedis{lateRedis{late}, driver}, nil
 }
 
 // openMemcached opens Memcached.
