@@ -22,22 +22,22 @@ func (s *Store) Driver() (transport.Driver, transport.Tuning) {
 // calls of its own.
 func (s *Store) send(own transport.Driver, shard int, calls []*transport.Call) {
 	alone := calls[:0]
-	var together *transport.Group
+	var pending *transport.Group
 	for _, c := range calls {
 		if !s.joins(c.Ops) {
 			alone = append(alone, c)
 			continue
 		}
-		if together == nil {
-			together = transport.NewGroup(s.env)
+		if pending == nil {
+			pending = transport.NewGroup(s.env)
 		}
-		together.Go(func() { c.Finish(s.decide(c)) })
+		pending.Go(func() { c.Finish(s.decide(c)) })
 	}
 	if len(alone) > 0 {
 		own.Send(shard, alone)
 	}
-	if together != nil {
-		together.Wait()
+	if pending != nil {
+		pending.Wait()
 	}
 }
 
