@@ -25,7 +25,9 @@ type policy struct {
 	outage *outage.Terms
 	// regions is how many count the limit together.
 	regions int
-	used    atomic.Int64 // when it was looked up last, in the node's seconds
+	// generation is that of the policies when it was made.
+	generation int64
+	used       atomic.Int64 // when it was looked up last, in the node's seconds
 }
 
 // leastShare is the smallest limit that is worth a fetch.
@@ -88,12 +90,12 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	case p.mode == params.ConsistencyLeased && l.Traits()&weir.Leases != 0:
 		var terms *permit.Terms
 		if terms, err = permit.NewTerms(l); terms != nil {
-			p.decider, p.source = permit.Decider{Env: s.permits, Terms: terms}, weir.FromLease
+			p.decider, p.source = &permit.Decider{Env: s.permits, Terms: terms}, weir.FromLease
 		}
 	case p.mode == params.ConsistencyLeased:
 		var terms *leased.Terms
 		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1, s.env.Rand); terms != nil {
-			d := leased.Decider{Env: s.leased, Terms: terms}
+			d := &leased.Decider{Env: s.leased, Terms: terms}
 			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; p.regions > 1 {
 				terms.CountForRegions(most)
 				p.source = weir.FromCounts
@@ -102,7 +104,7 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	case p.mode == params.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
 		var terms *eventual.Terms
 		if terms, err = eventual.NewTerms(l, s.env.Rand); terms != nil {
-			p.decider, p.source = eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
+			p.decider, p.source = &eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
 		}
 	}
 	if p.decider == nil {
@@ -149,6 +151,8 @@ func (p *policy) label(a weir.Decision) *weir.Limit {
 }
 
 const (
+	// recentPolicies is how many policies are found at once.
+	recentPolicies = 64
 	// maxPolicies is the most policies that are kept.
 	maxPolicies = 1 << 16
 	// policyLife is how long a policy is kept that is not used, in seconds. Limits come and
@@ -159,8 +163,12 @@ const (
 // Policies finds the policy of a limit. Limits can be made on the fly, without end: when
 // there are too many, all policies are forgotten.
 type policies struct {
-	all   sync.Map // *weir.Limit to *policy
-	count atomic.Int64
+	// recent are those that were found last: a look there takes a third of one in all.
+	recent [recentPolicies]atomic.Pointer[policy]
+	all    sync.Map // *weir.Limit to *policy
+	count  atomic.Int64
+	// generation counts how often all were forgotten. A policy of an earlier one is not used.
+	generation atomic.Int64
 	// second is the node's time in seconds, as of the last look in the background: a
 	// decision need not read the clock to note that a policy is in use.
 	second atomic.Int64
@@ -169,26 +177,46 @@ type policies struct {
 
 // of returns the policy of l. It does not allocate if there is one.
 func (ps *policies) of(l *weir.Limit) (*policy, error) {
-	if v, ok := ps.all.Load(l); ok {
-		p := v.(*policy)
-		if now := ps.second.Load(); p.used.Load() != now {
-			p.used.Store(now)
+	recent, generation := &ps.recent[l.ID()%recentPolicies], ps.generation.Load()
+	p := recent.Load()
+	if p == nil || p.limit != l || p.generation != generation {
+		var err error
+		if p, err = ps.find(l, generation); err != nil {
+			return nil, err
 		}
-		return p, nil
+		recent.Store(p)
+	}
+	if now := ps.second.Load(); p.used.Load() != now {
+		p.used.Store(now)
+	}
+	return p, nil
+}
+
+// find returns the policy of l, made if need be.
+func (ps *policies) find(l *weir.Limit, generation int64) (*policy, error) {
+	if v, ok := ps.all.Load(l); ok && v.(*policy).generation == generation {
+		return v.(*policy), nil
 	}
 	p, err := ps.make(l)
 	if err != nil {
 		return nil, err
 	}
+	p.generation = generation
 	p.used.Store(ps.second.Load())
 	v, loaded := ps.all.LoadOrStore(l, p)
-	if !loaded && ps.count.Add(1) > maxPolicies {
+	switch {
+	case loaded && v.(*policy).generation == generation:
+		return v.(*policy), nil
+	case loaded:
+		ps.all.Store(l, p) // the other was made before all were forgotten, and stored after
+	case ps.count.Add(1) > maxPolicies:
 		ps.clear()
 	}
-	return v.(*policy), nil
+	return p, nil
 }
 
 func (ps *policies) clear() {
+	ps.generation.Add(1)
 	ps.all.Clear()
 	ps.count.Store(0)
 }
@@ -197,8 +225,9 @@ func (ps *policies) clear() {
 func (ps *policies) sweep() {
 	before := ps.second.Load() - policyLife
 	ps.all.Range(func(l, v any) bool {
-		if v.(*policy).used.Load() < before {
+		if p := v.(*policy); p.used.Load() < before {
 			ps.all.Delete(l)
+			ps.recent[p.limit.ID()%recentPolicies].CompareAndSwap(p, nil)
 			ps.count.Add(-1)
 		}
 		return true

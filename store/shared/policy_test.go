@@ -78,3 +78,45 @@ func TestPoliciesAreBounded(t *testing.T) {
 		t.Errorf("%d policies are kept, %d counted", kept, s.policies.count.Load())
 	}
 }
+
+// A policy that was made before all were forgotten is not used afterwards, also if that was
+// done while it was made; nor is one that was forgotten as nobody used it.
+func TestForgottenPolicyIsMadeAnew(t *testing.T) {
+	var made int
+	var during func()
+	ps := policies{make: func(l *weir.Limit) (*policy, error) {
+		if made++; during != nil {
+			during()
+		}
+		return &policy{limit: l}, nil
+	}}
+	l := weir.PerSecond(10, algorithm.FixedWindow)
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	of := func(what string, want int) {
+		t.Helper()
+		p, err := ps.of(l)
+		if err != nil || p.limit != l || made != want {
+			t.Errorf("%s: %d were made, want %d, %v", what, made, want, err)
+		}
+	}
+	of("first", 1)
+	of("again", 1)
+	ps.clear()
+	of("all were forgotten", 2)
+	of("again", 2)
+	ps.clear()
+	during = ps.clear
+	of("forgotten while it is made", 3)
+	during = nil
+	of("after that", 4)
+	of("again", 4)
+	ps.second.Store(policyLife + 1)
+	ps.sweep()
+	of("nobody used it", 5)
+	of("again", 5)
+	if n := ps.count.Load(); n != 1 {
+		t.Errorf("%d are counted", n)
+	}
+}

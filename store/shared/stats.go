@@ -44,8 +44,8 @@ func (s *Store) Stats() Stats {
 	keys, units := s.table.Held()
 	return Stats{
 		Nodes: s.nodes.count(), BreakerOpen: s.queue.IsOpen(),
-		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled.Load(),
-		Held: s.leased.Held.Load() + s.permits.Held.Load() + s.eventual.Held.Load(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
+		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled(),
+		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
 		Returned: s.returns.Returned.Load(), Stranded: s.returns.Stranded.Load(),
 		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts(), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
 		NodeLate: s.meter.Total(),

@@ -122,12 +122,14 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 		return relabel(d, l), err
 	}
 	d := s.decisions.Get().(*decision)
-	defer s.decisions.Put(d)
-	d.one[0] = weir.Op{Key: key, Limit: l, Cost: cost}
-	if err := d.takeOne(ctx, d.one[:], p, nil); err != nil {
-		return weir.Decision{}, err
+	o := &d.one[0]
+	*o = weir.Op{Key: key, Limit: l, Cost: cost}
+	if err = d.takeOne(ctx, d.one[:], p, nil); err != nil {
+		o.Decision = weir.Decision{}
 	}
-	return d.one[0].Decision, nil
+	answer := o.Decision
+	s.decisions.Put(d)
+	return answer, err
 }
 
 // Take implements weir.Store.

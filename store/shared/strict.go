@@ -18,14 +18,14 @@ type strict struct {
 	remembers bool
 }
 
-var _ lot.Decider = strict{}
+var _ lot.Decider = (*strict)(nil)
 
 // newStrict returns the decider of a limit. Refusals are not remembered where units come
 // back at no instant that is known: of concurrency limits, elastic and penalizing ones,
 // and of queues, as a caller who leaves one makes room at once.
-func newStrict(s *Store, l *weir.Limit) strict {
+func newStrict(s *Store, l *weir.Limit) *strict {
 	t := l.Traits()
-	d := strict{s, l, t&(weir.Leases|weir.Sketches) == 0 && !l.Penalize && l.Pool == nil}
+	d := &strict{s, l, t&(weir.Leases|weir.Sketches) == 0 && !l.Penalize && l.Pool == nil}
 	switch l.Consistency.DenyCache {
 	case params.DenyCacheOff:
 		d.remembers = false
@@ -41,12 +41,12 @@ func isSpend(o *weir.Op) bool {
 }
 
 // Draw implements lot.Decider.
-func (d strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d *strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
 	return d.Peek(now, o), nil
 }
 
 // Peek implements lot.Decider.
-func (d strict) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+func (d *strict) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 	if !d.remembers {
 		return lot.Ask
 	}
@@ -59,21 +59,21 @@ func (d strict) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 }
 
 // Undo implements lot.Decider.
-func (d strict) Undo(clock.Node, *lot.Hold) {}
+func (d *strict) Undo(clock.Node, *lot.Hold) {}
 
 // Refund implements lot.Decider. A permit may be of a lot that was fetched while the limit
 // was leased.
-func (d strict) Refund(now clock.Node, o *weir.Op) bool {
+func (d *strict) Refund(now clock.Node, o *weir.Op) bool {
 	return d.limit.Traits()&weir.Leases != 0 && d.permits.Release(now, o)
 }
 
 // Holds implements lot.Decider.
-func (d strict) Holds(now clock.Node, o *weir.Op) bool {
+func (d *strict) Holds(now clock.Node, o *weir.Op) bool {
 	return d.limit.Traits()&weir.Leases != 0 && d.permits.Holds(now, o)
 }
 
 // Learn implements lot.Decider.
-func (d strict) Learn(o *weir.Op, sent clock.Node) {
+func (d *strict) Learn(o *weir.Op, sent clock.Node) {
 	life := int64(0)
 	if d.remembers && isSpend(o) {
 		life = math.MaxInt64

@@ -63,7 +63,8 @@ const (
 
 // A Clock tells the node's time and converts it to the store's. Safe for concurrent use.
 type Clock struct {
-	ticks func() Node
+	base  time.Time
+	ticks func() Node  // nil: the process's own, since base
 	wall  func() Store // nil: no such witness
 	// tolerance is how many microseconds the wall clock may move further unnoticed.
 	tolerance int64
@@ -82,13 +83,11 @@ type Clock struct {
 // New returns a clock that goes by ticks, with the wall clock as a witness. Nil wall is
 // no witness. If ticks is nil, both are the process's own.
 func New(ticks func() Node, wall func() Store) *Clock {
-	base := time.Now()
 	if ticks == nil {
-		ticks = func() Node { return Node(time.Since(base) / time.Microsecond) }
 		wall = func() Store { return Store(time.Now().UnixMicro()) }
 	}
-	c := &Clock{ticks: ticks, wall: wall, tolerance: leastLoss, ahead: math.MaxInt64, byShard: map[int]int64{}}
-	c.latest.Store(base.UnixMicro() - int64(ticks()))
+	c := &Clock{base: time.Now(), ticks: ticks, wall: wall, tolerance: leastLoss, ahead: math.MaxInt64, byShard: map[int]int64{}}
+	c.latest.Store(c.base.UnixMicro() - c.Elapsed())
 	c.earliest.Store(unknown)
 	return c
 }
@@ -100,12 +99,12 @@ func (c *Clock) Tolerate(us int64) { c.tolerance = us }
 
 // Now returns the node's time.
 func (c *Clock) Now() Node {
-	t := c.ticks()
-	if c.wall != nil && int64(t)-c.watched.Load() >= watchEvery && c.mu.TryLock() {
+	t := c.Elapsed()
+	if c.wall != nil && t-c.watched.Load() >= watchEvery && c.mu.TryLock() {
 		c.watchWall()
 		c.mu.Unlock()
 	}
-	return t + Node(c.lost.Load())
+	return Node(t + c.lost.Load())
 }
 
 // Lost returns for how many microseconds the node's clock stood still so far, as the
@@ -115,7 +114,12 @@ func (c *Clock) Lost() int64 { return c.lost.Load() }
 
 // Elapsed returns how long the node's clock ran, in microseconds, without what was lost:
 // of the times that may have passed the shortest.
-func (c *Clock) Elapsed() int64 { return int64(c.ticks()) }
+func (c *Clock) Elapsed() int64 {
+	if c.ticks == nil {
+		return int64(time.Since(c.base) / time.Microsecond)
+	}
+	return int64(c.ticks())
+}
 
 // Watch looks at the wall clock now: the node's own may stand still.
 func (c *Clock) Watch() {
@@ -127,7 +131,7 @@ func (c *Clock) Watch() {
 
 // watchWall looks at the wall clock. Requires: c.mu.
 func (c *Clock) watchWall() {
-	t := int64(c.ticks())
+	t := c.Elapsed()
 	c.watched.Store(t)
 	switch over := int64(c.wall()) - t - c.lost.Load() - c.ahead; {
 	case over >= c.tolerance:
@@ -146,7 +150,7 @@ func (c *Clock) Observe(shard int, reported Store, sent Node) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	most, least := int64(reported)-int64(sent), int64(reported)-int64(c.ticks())-c.lost.Load()
+	most, least := int64(reported)-int64(sent), int64(reported)-c.Elapsed()-c.lost.Load()
 	if last, ok := c.byShard[shard]; ok && least-last >= leastLoss {
 		c.lost.Add(least - last)
 		most, least = most-(least-last), last

@@ -14,7 +14,7 @@ import (
 )
 
 // warm returns a node that has slack of a limit of a thousand a minute.
-func warm(t *testing.T, a weir.Algorithm, nodes int, change ...func(*weir.Limit)) (*node, Decider) {
+func warm(t *testing.T, a weir.Algorithm, nodes int, change ...func(*weir.Limit)) (*node, *Decider) {
 	w := newWorld(t, nodes)
 	n := w.nodes[0]
 	d := n.decider(limited(t, 1000, a, change...))
@@ -546,7 +546,7 @@ func TestNodesKeepTheBound(t *testing.T) {
 type admitted struct {
 	at, cost int64
 	op       weir.Op
-	d        Decider
+	d        *Decider
 	n        *node
 }
 
@@ -560,14 +560,14 @@ func runFleet(t *testing.T, a weir.Algorithm, r *rand.Rand) {
 		})
 	}
 	limit := newLimit()
-	deciders := make([]Decider, 3)
+	deciders := make([]*Decider, 3)
 	for i, n := range w.nodes {
 		n.drift = r.Int64N(1001) - 500
 		n.alone = r.IntN(3) == 0
 		deciders[i] = n.decider(limit)
 	}
 	var log []admitted
-	admit := func(n *node, d Decider, o weir.Op) { log = append(log, admitted{epoch + w.true, o.Cost, o, d, n}) }
+	admit := func(n *node, d *Decider, o weir.Op) { log = append(log, admitted{epoch + w.true, o.Cost, o, d, n}) }
 	for range 30_000 {
 		i := r.IntN(3)
 		n, d := w.nodes[i], deciders[i]
@@ -680,7 +680,7 @@ func check(t *testing.T, limit *weir.Limit, log []admitted) {
 func TestWarmDrawAllocatesNothing(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1, func(l *weir.Limit) { l.Count, l.Consistency.MaxOvershoot = 1<<40, 1<<39 })
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
-	before := n.Held.Load()
+	before := n.Table.Drawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
@@ -688,7 +688,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Held.Load() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by the tally", a, n.Held.Load()-before)
+	}); a != 0 || n.Table.Drawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by the tally", a, n.Table.Drawn()-before)
 	}
 }

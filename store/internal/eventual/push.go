@@ -50,7 +50,7 @@ func (v *Env) PushDue(by clock.Node) {
 			continue
 		}
 		t := x.e.State.(*tally)
-		d := Decider{v, t.terms}
+		d := &Decider{v, t.terms}
 		_, g, e := v.Table.Find(x.e.Key(), d.limit)
 		if x.e.Pinned = false; e == x.e { // else it was dropped
 			d.pushOne(e, t, v.Clock.Now())
@@ -63,7 +63,7 @@ func (v *Env) PushDue(by clock.Node) {
 }
 
 // pushOne requires the shard of e.
-func (d Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
+func (d *Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
 	t.expire(e, now, int64(d.Clock.Latest(now)))
 	if t.open < 0 {
 		d.Returns.Surrender(e.Key(), &lot.Lot{ID: t.receipt - d.batch, Limit: d.limit, Free: -t.open, Charged: clock.Store(t.charged)})
@@ -76,12 +76,12 @@ func (d Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
 
 // launch begins a push, of nothing if nothing is open: it asks for slack and hears what
 // remains. It reports false if the node is closing. Requires: the shard of e.
-func (d Decider) launch(e *lot.Entry, t *tally) bool {
-	return e.Launch(context.Background(), d.Go, func(f *lot.Flight) { Decider{d.Env, t.terms}.run(e, t, f) })
+func (d *Decider) launch(e *lot.Entry, t *tally) bool {
+	return e.Launch(context.Background(), d.Go, func(f *lot.Flight) { (&Decider{d.Env, t.terms}).run(e, t, f) })
 }
 
 // run makes the call of a push.
-func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
+func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 	tag, g, _ := d.Table.Find(e.Key(), d.limit)
 	ops := d.ops(e, t)
 	g.Unlock()
@@ -110,7 +110,7 @@ func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 // yet, for slack if there is none, and what remains; the last op is of the limit itself.
 // What is open is moved into the push, unless one is to be repeated. Requires: the shard
 // of e.
-func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
+func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
 	if p.units == 0 {
 		switch turn := lot.TurnAt(int64(now) - d.Clock.Lost()); {
@@ -145,8 +145,7 @@ func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 
 // adopt takes over what the store answered to a push, which is counted now or was before.
 // Requires: the shard of e.
-func (d Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.Node) {
-	d.Pushed.Add(1)
+func (d *Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.Node) {
 	last := &ops[len(ops)-1]
 	isCounted := t.push.units == 0 || last.Charged // in this call, and so is what else was asked
 	for i := range ops {

@@ -28,7 +28,7 @@ func TestEventualOverAQueue(t *testing.T) {
 	var admitted, failed atomic.Int64
 	var callers, pushers sync.WaitGroup
 	done := make(chan struct{})
-	var nodes []Decider
+	var nodes []*Decider
 	var queues []*transport.Queue
 	for range 2 {
 		c := clock.New(nil, nil)
@@ -42,7 +42,7 @@ func TestEventualOverAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := Decider{&Env{
+		d := &Decider{&Env{
 			Clock: c, Table: lot.NewTable(1<<20, returns), Returns: returns, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, Go: queue.Go,
 			Send: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {

@@ -72,10 +72,8 @@ type Env struct {
 	// was sent. An error means that the ops may have been carried out; an answer that comes
 	// after that is dropped.
 	Send func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
-	// Held and Pushed count decisions by the tally, and pushes that were answered. Overshot
-	// is the most units above a limit that the store was seen to have counted.
-	Held, Pushed atomic.Uint64
-	Overshot     atomic.Int64
+	// Overshot is the most units above a limit that the store was seen to have counted.
+	Overshot atomic.Int64
 
 	mu  sync.Mutex
 	due []dueItem // guarded by mu
@@ -87,7 +85,7 @@ type Decider struct {
 	*Terms
 }
 
-var _ lot.Decider = Decider{}
+var _ lot.Decider = (*Decider)(nil)
 
 // A tally is what the node has admitted of a key and the store may not have counted.
 type tally struct {
@@ -176,10 +174,10 @@ func (t *tally) receiptOf(e *lot.Entry, now clock.Node, wall int64) int64 {
 }
 
 // share returns how much slack a node asks for.
-func (d Decider) share() int64 { return d.slack.Count / d.Nodes() }
+func (d *Decider) share() int64 { return d.slack.Count / d.Nodes() }
 
 // tallyOf returns the tally of an entry under this limit, nil if it has none.
-func (d Decider) tallyOf(e *lot.Entry) (t *tally) {
+func (d *Decider) tallyOf(e *lot.Entry) (t *tally) {
 	if e != nil && e.Limit == d.limit {
 		t, _ = e.State.(*tally)
 	}
@@ -187,7 +185,7 @@ func (d Decider) tallyOf(e *lot.Entry) (t *tally) {
 }
 
 // Draw implements lot.Decider.
-func (d Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d *Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged := d.draw(g, e, o, now, h)
 	g.Unlock()
@@ -198,13 +196,13 @@ func (d Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold
 }
 
 // Peek implements lot.Decider.
-func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 
 // draw decides o by the tally, if it can. Requires: g.
-func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
 	if t == nil {
 		return false
@@ -218,7 +216,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 	g.Touch(e, now)
 	switch {
 	case left >= o.Cost:
-		d.Held.Add(1)
+		g.CountDraw()
 	case e.Known.Received > 0, !d.limit.Consistency.Optimistic, t.open+o.Cost > d.share():
 		return false
 	}
@@ -236,7 +234,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 }
 
 // shortfall goes on where too little may be admitted without the store.
-func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
+func (d *Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
 	if d.share() < o.Cost {
 		return lot.Ask, nil
 	}
@@ -266,7 +264,7 @@ func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) 
 // enter returns the entry of a key under this limit, made if need be; nil if it has no
 // room. What was admitted under an earlier version of the limit, or by another decider, is
 // settled first. Requires: g.
-func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
 	if e := g.Get(tag, key); e != nil && d.tallyOf(e) == nil {
 		if e.Pinned || e.Flight != nil {
 			return nil
@@ -283,7 +281,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 
 // answer fills in what remains, as far as the node knows, but for that of a window that is
 // over.
-func (d Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
+func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
 	a := weir.Decision{Limit: d.limit.From(weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
 		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
@@ -292,7 +290,7 @@ func (d Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, char
 }
 
 // Undo implements lot.Decider. What the tally no longer takes back the store gets.
-func (d Decider) Undo(now clock.Node, h *lot.Hold) {
+func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
 	for i := range h.Parts {
 		p := &h.Parts[i]
 		o := weir.Op{Key: h.Key(), Limit: d.limit, Cost: p.Free, ID: p.ID, ChargedAt: int64(p.Charged), Verb: weir.Refund}
@@ -304,7 +302,7 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) {
 }
 
 // Holds implements lot.Decider.
-func (d Decider) Holds(now clock.Node, o *weir.Op) bool {
+func (d *Decider) Holds(now clock.Node, o *weir.Op) bool {
 	_, g, e := d.Table.Find(o.Key, d.limit)
 	defer g.Unlock()
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
@@ -316,7 +314,7 @@ func (d Decider) Holds(now clock.Node, o *weir.Op) bool {
 }
 
 // Refund implements lot.Decider. What no longer counts is not of the tally.
-func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
+func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
 	if t != nil {
@@ -335,7 +333,7 @@ func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
 
 // Learn implements lot.Decider. A refusal where units trickle in stands for an interval:
 // what has come in by then is admitted together.
-func (d Decider) Learn(o *weir.Op, sent clock.Node) {
+func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	if d.tallyOf(e) != nil {
 		e.Known.Update(o.Decision, sent, d.Clock.Now())

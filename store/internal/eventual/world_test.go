@@ -171,23 +171,23 @@ func (n *node) giveBack() {
 	}
 }
 
-func (n *node) decider(l *weir.Limit) Decider {
+func (n *node) decider(l *weir.Limit) *Decider {
 	n.Helper()
 	terms, err := NewTerms(l, rand.Uint64)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}
-	return Decider{n.Env, terms}
+	return &Decider{n.Env, terms}
 }
 
-func (n *node) draw(d Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
+func (n *node) draw(d *Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: cost}
 	v, f := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
 	return v, f, o
 }
 
 // ask has the store decide.
-func (n *node) ask(d Decider, cost int64) weir.Op {
+func (n *node) ask(d *Decider, cost int64) weir.Op {
 	sent := n.Clock.Now()
 	ops := []weir.Op{{Key: "k", Limit: d.limit, Cost: cost}}
 	n.take(ops)
@@ -198,7 +198,7 @@ func (n *node) ask(d Decider, cost int64) weir.Op {
 
 // spend decides a cost as the phases of a decision do: it waits for flights, and asks the
 // store where it is to.
-func (n *node) spend(d Decider, cost int64) (weir.Op, bool) {
+func (n *node) spend(d *Decider, cost int64) (weir.Op, bool) {
 	for {
 		v, _, o := n.draw(d, cost)
 		switch v {
@@ -246,7 +246,7 @@ func (w *world) left(l *weir.Limit) int64 {
 	return ops[0].Decision.Remaining
 }
 
-func (n *node) entry(d Decider) (*lot.Entry, *tally) {
+func (n *node) entry(d *Decider) (*lot.Entry, *tally) {
 	tag := n.Table.Tag("k", d.limit)
 	e := n.Table.Shard(tag).Get(tag, "k")
 	return e, d.tallyOf(e)

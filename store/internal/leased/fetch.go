@@ -88,7 +88,7 @@ type asked struct {
 
 // ask spends units on the store for a flight. What brings no more than a decision needs
 // has no number, unless one has no answer yet.
-func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
+func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 	n, ops := &e.State.(*state).number, []weir.Op{{Key: e.Key(), Limit: d.by, Cost: units}}
 	if d.marks != nil && (units > need || n.lost > 0) {
 		now := d.Clock.Now()
@@ -135,13 +135,13 @@ func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 
 // launch begins a fetch of at least need units, if the node is not closing. Requires: the
 // shard of e.
-func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
+func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
 	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fetch(e, f, need) })
 }
 
 // fetch asks the store for units; where it has fewer than were asked for, once more, but
 // for those that trickle in, which are not fetched one by one.
-func (d Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
+func (d *Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
 	tag, g, _ := d.Table.Find(e.Key(), d.limit)
 	s := *e.State.(*state)
 	want := max(d.want(e, d.Clock.Now()), need, s.number.lost)
@@ -168,7 +168,7 @@ func (d Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
 }
 
 // adopt takes over what the store answered to a fetch. Requires: g.
-func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
+func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	now, s := d.Clock.Now(), e.State.(*state)
 	e.Known.Update(a.Decision, a.sent, now)
 	s.scarce = d.trickle > 0 && (!a.Charged || s.scarce && a.Decision.Remaining < a.lot.Fetched)
@@ -188,7 +188,7 @@ func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 
 // want is how many units to fetch: within the node's share of what remains, as many as it
 // uses. Requires: the shard of e.
-func (d Decider) want(e *lot.Entry, now clock.Node) int64 {
+func (d *Decider) want(e *lot.Entry, now clock.Node) int64 {
 	parts, most := d.parts*d.Nodes(), d.most/(2*d.Nodes())
 	if e.State.(*state).scarce {
 		return max(min(d.trickle/parts, most), 1)

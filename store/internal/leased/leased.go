@@ -48,8 +48,8 @@ type Env struct {
 	// was sent. An error means that the ops may have been carried out; an answer that comes
 	// after that is dropped, as the fetch may be repeated under its number.
 	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
-	// Held and Fetched count decisions by what was held, and calls that brought units.
-	Held, Fetched atomic.Uint64
+	// Fetched counts calls that brought units.
+	Fetched atomic.Uint64
 }
 
 // A Decider decides one leased limit. Safe for concurrent use.
@@ -58,7 +58,7 @@ type Decider struct {
 	*Terms
 }
 
-var _ lot.Decider = Decider{}
+var _ lot.Decider = (*Decider)(nil)
 
 // A state is what a leased limit adds to an entry.
 type state struct {
@@ -73,7 +73,7 @@ type state struct {
 // AskBy returns the limit by which the store is asked for a cost. More than the burst
 // that is left to it there passes by the whole burst, as such a request must be able to
 // pass; and so does each while no node can hold units.
-func (d Decider) AskBy(cost int64) *weir.Limit {
+func (d *Decider) AskBy(cost int64) *weir.Limit {
 	if !d.flows || cost > d.by.Burst || d.limit.Burst/d.Nodes() < leastShare && d.IsSteady(d.life) {
 		return d.limit
 	}
@@ -81,7 +81,7 @@ func (d Decider) AskBy(cost int64) *weir.Limit {
 }
 
 // Draw implements lot.Decider.
-func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
 	if e != nil && !charged {
@@ -95,26 +95,28 @@ func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Ho
 }
 
 // Peek implements lot.Decider. What is held the node knows without asking.
-func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 
 // draw decides o by what is held, if it can. Requires: g.
-func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
 	if o.Verb == weir.Peek {
 		e.Expire(now)
-		d.answer(o, d.describe(e, now), now, false)
-		return e.Free() >= o.Cost
+		free := e.Free()
+		d.answer(o, d.describe(e, free, now), now, false)
+		return free >= o.Cost
 	}
 	g.Touch(e, now)
-	if !e.Draw(o.Cost, now, h) {
+	free, ok := e.Draw(o.Cost, now, h)
+	if !ok {
 		return false
 	}
-	d.Held.Add(1)
-	d.answer(o, d.describe(e, now), now, true)
+	g.CountDraw()
+	d.answer(o, d.describe(e, free, now), now, true)
 	lots := e.Lots()
-	if last := &lots[len(lots)-1]; e.Flight == nil && e.Free() < last.Fetched/4 && now >= e.State.(*state).rest {
+	if last := &lots[len(lots)-1]; e.Flight == nil && free < last.Fetched/4 && now >= e.State.(*state).rest {
 		d.launch(context.Background(), e, 1) // ahead; if it cannot be, a draw that finds nothing asks
 	}
 	if h != nil {
@@ -132,7 +134,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 }
 
 // shortfall goes on where too little is held: free units.
-func (d Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
+func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
 	if d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
 		return lot.Ask, nil
@@ -160,7 +162,7 @@ func (d Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *l
 // enter returns the entry of a key under this limit, made if need be; nil if it has no
 // room, or is another decider's until it lies idle. Lots of an earlier version of the limit
 // are used up soon, or not at all. Requires: g.
-func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
 	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})), now)
 	if e == nil {
 		return nil
@@ -179,45 +181,45 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 	return e
 }
 
-// describe returns what remains: what the node holds, and what the store had left when it
+// describe returns what remains: free units that the node holds, and what the store had left when it
 // was asked, but for that of a window that is over.
-func (d Decider) describe(e *lot.Entry, now clock.Node) weir.Decision {
-	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: e.Free(), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+func (d *Decider) describe(e *lot.Entry, free int64, now clock.Node) weir.Decision {
+	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: free, ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || d.flows {
 		a.Remaining += e.Known.Remaining
 	}
 	return a
 }
 
-func (d Decider) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
+func (d *Decider) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
 	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
 }
 
 // Undo implements lot.Decider.
-func (d Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
+func (d *Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
 
 // Holds implements lot.Decider.
-func (d Decider) Holds(now clock.Node, o *weir.Op) bool {
+func (d *Decider) Holds(now clock.Node, o *weir.Op) bool {
 	_, g, e := d.Table.Find(o.Key, d.limit)
 	defer g.Unlock()
 	return e != nil && (o.ID == 0 || d.Clock.Latest(now) < clock.Store(o.ID)) && e.Holds(d.limit, o.Cost, o.ID, now)
 }
 
 // Refund implements lot.Decider. What no longer counts is not of what is held now.
-func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
+func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	if e == nil || o.ID != 0 && d.Clock.Latest(now) >= clock.Store(o.ID) || !e.Refund(d.limit, o.Cost, o.ID, now) {
 		g.Unlock()
 		return false
 	}
-	d.answer(o, d.describe(e, now), now, true)
+	d.answer(o, d.describe(e, e.Free(), now), now, true)
 	g.Unlock()
 	d.Refusals.Refund(tag, d.limit, now, o.Decision)
 	return true
 }
 
 // Learn implements lot.Decider. What is held remains too: a look says so.
-func (d Decider) Learn(o *weir.Op, sent clock.Node) {
+func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	a := o.Decision
 	if e != nil && e.Limit == d.limit {

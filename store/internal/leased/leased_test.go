@@ -14,7 +14,7 @@ import (
 )
 
 // warm returns a node with units of a limit of a thousand a minute.
-func warm(t *testing.T, a weir.Algorithm, nodes int) (*node, Decider) {
+func warm(t *testing.T, a weir.Algorithm, nodes int) (*node, *Decider) {
 	w := newWorld(t, nodes)
 	n := w.nodes[0]
 	d := n.decider(limited(t, 1000, a))
@@ -523,7 +523,7 @@ func TestLeasedNodesHoldTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			oracle := make([]int64, l.Cells)
-			var deciders []Decider
+			var deciders []*Decider
 			for _, n := range w.nodes {
 				n.drift = r.Int64N(1001) - 500
 				deciders = append(deciders, n.decider(l))
@@ -598,7 +598,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	}
 	n.land()
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
-	before := n.Held.Load()
+	before := n.Table.Drawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
@@ -606,7 +606,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Held.Load() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by what is held", a, n.Held.Load()-before)
+	}); a != 0 || n.Table.Drawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.Drawn()-before)
 	}
 }

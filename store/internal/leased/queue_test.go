@@ -43,7 +43,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := Decider{&Env{
+		d := &Decider{&Env{
 			Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true }, Go: queue.Go,
 			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {

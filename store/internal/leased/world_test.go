@@ -143,16 +143,16 @@ func (n *node) giveBack() {
 	}
 }
 
-func (n *node) decider(l *weir.Limit) Decider {
+func (n *node) decider(l *weir.Limit) *Decider {
 	n.Helper()
 	terms, err := NewTerms(l, true, rand.Uint64)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}
-	return Decider{n.Env, terms}
+	return &Decider{n.Env, terms}
 }
 
-func (n *node) draw(d Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
+func (n *node) draw(d *Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: cost}
 	v, f := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
 	return v, f, o
@@ -160,7 +160,7 @@ func (n *node) draw(d Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
 
 // spend decides a cost as the phases of a decision do: it waits for flights, and asks the
 // store where it is to.
-func (n *node) spend(d Decider, cost int64) bool {
+func (n *node) spend(d *Decider, cost int64) bool {
 	for {
 		v, f, o := n.draw(d, cost)
 		switch v {

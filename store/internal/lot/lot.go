@@ -46,27 +46,30 @@ func (h *Hold) Key() string { return h.key }
 // An Entry is what the node holds and knows of one key. All of it is guarded by its
 // shard of the table.
 type Entry struct {
-	prev, next *Entry // ring in the order of use, among entries of a like life
-	tag        uint64
-	key        string
-	used       clock.Node // to the nearest few milliseconds
-	life       int64      // microseconds that it may lie idle
-	size       int64      // bytes
-	returns    *Returns
-	lots       []Lot
-
+	// What most draws look at comes first, in few cache lines.
+	key  string
+	lots []Lot
 	// Limit is that of the newest op; lots keep their own.
 	Limit *weir.Limit
-	// Pace is how many units are fetched at a time: what was used of a lot that expired.
-	Pace int64
-	// Known is what the store answered last.
-	Known Known
 	// Flight is the call under way, nil if there is none: at most one at a time.
 	Flight *Flight
+	used   clock.Node // to the nearest few milliseconds
+	life   int64      // microseconds that it may lie idle
+	// Known is what the store answered last.
+	Known Known
+	space [2]Lot // of lots, unless there are more
+
+	// Pace is how many units are fetched at a time: what was used of a lot that expired.
+	Pace int64
 	// Pinned: the entry stays in the table, as what it knows must not be lost.
 	Pinned bool
 	// State is what a decider adds.
 	State any
+
+	prev, next *Entry // ring in the order of use, among entries of a like life
+	tag        uint64
+	size       int64 // bytes
+	returns    *Returns
 }
 
 // Key returns the key, which is the entry's own copy.
@@ -88,12 +91,12 @@ func (e *Entry) Free() (n int64) {
 // hasSlack reports whether the lots are of what the limit may be overshot by.
 func (e *Entry) hasSlack() bool { return len(e.lots) > 0 && e.lots[0].Limit.ID() != e.Limit.ID() }
 
-// Draw takes cost units, the oldest first, if as many can be drawn at now. What has
-// expired by then is surrendered. A nil h notes nothing.
-func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) bool {
+// Draw takes cost units, the oldest first, if as many can be drawn at now, and returns how
+// many are left then. What has expired by then is surrendered. A nil h notes nothing.
+func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) (left int64, ok bool) {
 	e.Expire(now)
-	if e.Free() < cost {
-		return false
+	if left = e.Free() - cost; left < 0 {
+		return left, false
 	}
 	for i := range e.lots {
 		t := &e.lots[i]
@@ -107,7 +110,7 @@ func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) bool {
 			e.Note(h, t, n)
 		}
 	}
-	return true
+	return left, true
 }
 
 // Note notes in h that n units of t were drawn.
@@ -119,6 +122,15 @@ func (e *Entry) Note(h *Hold, t *Lot, n int64) {
 
 // Expire surrenders the lots whose time is over at now.
 func (e *Entry) Expire(now clock.Node) {
+	for i := range e.lots {
+		if now >= e.lots[i].Expiry {
+			e.expire(now)
+			break
+		}
+	}
+}
+
+func (e *Entry) expire(now clock.Node) {
 	for i := len(e.lots) - 1; i >= 0; i-- {
 		if t := &e.lots[i]; now >= t.Expiry {
 			if t.Free > 0 {

@@ -65,6 +65,16 @@ func (b *bench) took(want ...Lot) {
 	}
 }
 
+// draws reports whether units are drawn, and checks what is said to be left.
+func (b *bench) draws(cost int64, now clock.Node, h *Hold) bool {
+	b.Helper()
+	left, ok := b.Draw(cost, now, h)
+	if ok && left != b.Free() {
+		b.Errorf("%d units are left after a draw of %d, and %d are free", left, cost, b.Free())
+	}
+	return ok
+}
+
 func (b *bench) free(want int64) {
 	b.Helper()
 	if n := b.Free(); n != want {
@@ -78,12 +88,12 @@ func TestLotIsDrawnBeforeItsExpiry(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
 	b.Add(b.lot(100, 10, 1000), 2)
 	b.Add(b.lot(100, 10, 2000), 2)
-	if !b.Draw(3, 999, nil) {
+	if !b.draws(3, 999, nil) {
 		t.Error("nothing was drawn before the expiry")
 	}
 	b.took()
 	b.free(17)
-	if b.Draw(11, 1000, nil) {
+	if b.draws(11, 1000, nil) {
 		t.Error("a lot was drawn from at its expiry")
 	}
 	if b.Pace != 3 {
@@ -91,7 +101,7 @@ func TestLotIsDrawnBeforeItsExpiry(t *testing.T) {
 	}
 	rest := b.lot(100, 7, 0)
 	b.took(rest)
-	if !b.Draw(10, 1999, nil) || b.Draw(1, 1999, nil) || b.Draw(1, 2000, nil) {
+	if !b.draws(10, 1999, nil) || b.draws(1, 1999, nil) || b.draws(1, 2000, nil) {
 		t.Error("the second lot was not drawn from until it was empty")
 	}
 	b.took()
@@ -107,11 +117,11 @@ func TestDrawTakesAllOrNothing(t *testing.T) {
 	b.Add(Lot{ID: 101, Limit: b.limit, Fetched: 50, Free: 50, Expiry: 1000, Lost: true}, 3)
 	b.Add(b.lot(102, 4, 1000), 3)
 	var h Hold
-	if b.Draw(9, 0, &h) || len(h.Parts) != 0 {
+	if b.draws(9, 0, &h) || len(h.Parts) != 0 {
 		t.Errorf("9 units of 8 were drawn: %+v", h)
 	}
 	b.free(8)
-	if !b.Draw(6, 0, &h) || len(h.Parts) != 2 || h.Parts[0].ID != 100 || h.Parts[0].Free != 4 || h.Parts[1].ID != 102 || h.Parts[1].Free != 2 {
+	if !b.draws(6, 0, &h) || len(h.Parts) != 2 || h.Parts[0].ID != 100 || h.Parts[0].Free != 4 || h.Parts[1].ID != 102 || h.Parts[1].Free != 2 {
 		t.Errorf("6 units were drawn from %+v", h.Parts)
 	}
 	b.free(2)
@@ -123,7 +133,7 @@ func TestLostLotIsNeverReturned(t *testing.T) {
 	t1 := b.lot(100, 4, 1000)
 	t1.Free, t1.Lost = 3, true
 	b.Add(t1, 16)
-	if b.Draw(1, 0, nil) || b.Entry.Refund(b.limit, 1, 100, 0) {
+	if b.draws(1, 0, nil) || b.Entry.Refund(b.limit, 1, 100, 0) {
 		t.Error("a lost lot was used")
 	}
 	b.Expire(1000)
@@ -305,7 +315,7 @@ func TestUnitsAreConserved(t *testing.T) {
 			case 1, 2, 3, 4:
 				var h Hold
 				before, cost := e.Free(), r.Int64N(12)
-				if e.Draw(cost, now, &h) != (before-cost >= e.Free() && len(h.Parts) > 0 || cost == 0) {
+				if left, ok := e.Draw(cost, now, &h); ok && left != e.Free() || ok != (before-cost >= e.Free() && len(h.Parts) > 0 || cost == 0) {
 					t.Fatalf("seed %d: %d of %d were drawn: %+v", seed, cost, before, h)
 				}
 				sum := int64(0)

@@ -2,7 +2,6 @@ package lot
 
 import (
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/weirlimit/weir"
@@ -31,17 +30,16 @@ const (
 //
 // Safe for concurrent use.
 type Refusals struct {
-	// Recalled counts the refusals that were answered from memory.
-	Recalled atomic.Uint64
-
 	stripes [stripes]stripe
 	sets    uint64 // of each stripe
 	longest int64  // life of a refusal, microseconds
 }
 
 type stripe struct {
-	mu   sync.Mutex
-	sets []refusal
+	mu       sync.Mutex
+	sets     []refusal
+	recalled uint64   // refusals that were answered from memory
+	_        [24]byte // a stripe to a cache line
 }
 
 // A refusal is what the store answered of a key.
@@ -84,7 +82,7 @@ func (r *Refusals) Recall(tag uint64, l *weir.Limit, cost int64, orMore bool, no
 		if e.tag != tag || e.limit != l || e.cost <= 0 || e.cost != cost && (!orMore || e.cost > cost) || now >= e.until {
 			continue
 		}
-		r.Recalled.Add(1)
+		g.recalled++
 		d := weir.Decision{Limit: l.From(weir.FromCache), Remaining: e.remaining, RetryAfter: weir.Never}
 		if e.retry != clock.Never {
 			d.RetryAfter = micros.Duration(int64(max(e.retry-now, 1)))
@@ -93,6 +91,17 @@ func (r *Refusals) Recall(tag uint64, l *weir.Limit, cost int64, orMore bool, no
 		return d, true
 	}
 	return weir.Decision{}, false
+}
+
+// Recalled returns how many refusals were answered from memory so far.
+func (r *Refusals) Recalled() (n uint64) {
+	for i := range r.stripes {
+		g := &r.stripes[i]
+		g.mu.Lock()
+		n += g.recalled
+		g.mu.Unlock()
+	}
+	return n
 }
 
 // Learn takes over what the store answered to a request of a cost that was sent at sent:

@@ -56,8 +56,8 @@ func TestRememberedRefusalsAreStillGiven(t *testing.T) {
 				now += r.Int64N(5000)
 				memory.Learn(1, l, cost, clock.Node(sent), d, second)
 			}
-			if recalled < 200 || memory.Recalled.Load() != uint64(recalled) {
-				t.Errorf("%s: %d recalled, %d counted", a.Name(), recalled, memory.Recalled.Load())
+			if recalled < 200 || memory.Recalled() != uint64(recalled) {
+				t.Errorf("%s: %d recalled, %d counted", a.Name(), recalled, memory.Recalled())
 			}
 		}
 	}

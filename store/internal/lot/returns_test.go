@@ -151,7 +151,7 @@ func TestPermitsKeepTheRestOfTheirName(t *testing.T) {
 		t.Errorf("%+v", e.Lots())
 	}
 	e.Lots()[0].Closed = true
-	if e.Free() != 0 || e.Draw(1, 0, nil) {
+	if left, ok := e.Draw(1, 0, nil); left != -1 || ok {
 		t.Error("drawn from a lot that is closed")
 	}
 	g.Drop(e)

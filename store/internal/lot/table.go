@@ -15,9 +15,8 @@ import (
 
 const (
 	shards = 64
-	// entryBytes is what an entry takes beside its key: itself, its place in the map and
-	// its lots.
-	entryBytes = int64(unsafe.Sizeof(Entry{})+2*unsafe.Sizeof(Lot{})) + 64
+	// entryBytes is what an entry takes beside its key: itself, and its place in the map.
+	entryBytes = int64(unsafe.Sizeof(Entry{})) + 64
 	// touchEvery is how exactly the order of use is kept, in microseconds; where
 	// entries live for long, in parts of their lives.
 	touchEvery, touchesALife = 4000, 32
@@ -46,6 +45,7 @@ type Shard struct {
 	sync.Mutex
 	table *Table
 	all   map[uint64]*Entry
+	drawn uint64       // decisions by what entries held
 	roots [lives]Entry // of the rings; next was used last
 	bytes int64
 	_     [64]byte // a shard to a cache line
@@ -109,7 +109,7 @@ func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now cloc
 		g.Drop(last)
 	}
 	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, size: size, returns: g.table.returns}
-	e.prev, e.next = e, e
+	e.prev, e.next, e.lots = e, e, e.space[:0]
 	if g.all[tag] = e; len(g.all) == 1 {
 		g.table.used.Or(1 << (tag % shards))
 	}
@@ -124,6 +124,9 @@ func (g *Shard) Touch(e *Entry, now clock.Node) {
 		g.Keep(e, e.life, now)
 	}
 }
+
+// CountDraw notes that an entry has decided. Requires: the lock.
+func (g *Shard) CountDraw() { g.drawn++ }
 
 // Keep has an entry stay while it is idle for less than life microseconds, from now on.
 // Requires: the lock.
@@ -254,6 +257,17 @@ func (g *Shard) sweep(leave func(e *Entry) bool) {
 		for root := &g.roots[i]; root.prev != root && leave(root.prev); {
 		}
 	}
+}
+
+// Drawn returns how many decisions were made by what entries held, so far.
+func (t *Table) Drawn() (n uint64) {
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.Lock()
+		n += g.drawn
+		g.Unlock()
+	}
+	return n
 }
 
 // Held returns how many keys have an entry, and the free units of all; slack is none.

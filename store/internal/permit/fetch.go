@@ -25,14 +25,14 @@ func (d *Terms) oldLot(e *lot.Entry, now clock.Node) *lot.Lot {
 
 // launch begins a flight, if the node is not closing, that fetches need units or more, and
 // renews the lots that are old. Zero need fetches if few are left. Requires: the shard of e.
-func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
+func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
 	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fly(e, f, need) })
 }
 
 // fly makes the calls of a flight, each of one op: the store takes what several ask of one
 // key for a sum. Whoever has waited draws again: a renewed lot may serve it, whatever
 // became of the fetch, and a refusal is remembered.
-func (d Decider) fly(e *lot.Entry, f *lot.Flight, need int64) {
+func (d *Decider) fly(e *lot.Entry, f *lot.Flight, need int64) {
 	_, g, _ := d.Table.Find(e.Key(), d.limit)
 	s, now := e.State.(*state), d.Clock.Now()
 	var err error
@@ -56,7 +56,7 @@ func (d Decider) fly(e *lot.Entry, f *lot.Flight, need int64) {
 
 // want is how many units to fetch: within the node's share of what remains, as many as it
 // uses, or as are waited for. Requires: the shard of e.
-func (d Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64 {
+func (d *Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64 {
 	left, pace := d.limit.Count, max(e.Pace, s.waiting)
 	if k := &e.Known; k.Received > 0 && int64(now-k.Sent) < d.idle {
 		left = k.Remaining
@@ -67,7 +67,7 @@ func (d Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64 
 
 // bring fetches a lot under a new name; where the store has fewer units than were asked for
 // once more, its share of what is there.
-func (d Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want, need int64) error {
+func (d *Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want, need int64) error {
 	o := weir.Op{Key: e.Key(), Limit: d.by, Cost: want, ID: int64(d.Rand()>>1 | 1)}
 	sent, err := d.call(f, &o)
 	if left := o.Decision.Remaining; err == nil && !o.Charged && want > need && left >= need {
@@ -95,7 +95,7 @@ func (d Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want
 
 // renew renews a lot by o, if it is still there when that is answered. Requires: g, which
 // it unlocks meanwhile.
-func (d Decider) renew(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) error {
+func (d *Decider) renew(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) error {
 	g.Unlock()
 	sent, err := d.call(f, &o)
 	g.Lock()
@@ -115,7 +115,7 @@ func (d Decider) renew(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) err
 }
 
 // call asks the store for a flight, and returns when it did.
-func (d Decider) call(f *lot.Flight, o *weir.Op) (clock.Node, error) {
+func (d *Decider) call(f *lot.Flight, o *weir.Op) (clock.Node, error) {
 	ops := []weir.Op{*o}
 	sent, err := d.Fetch(f, ops)
 	if *o = ops[0]; err == nil {
@@ -125,7 +125,7 @@ func (d Decider) call(f *lot.Flight, o *weir.Op) (clock.Node, error) {
 }
 
 // returnName returns a name that the store may have granted units, now or later.
-func (d Decider) returnName(o *weir.Op) {
+func (d *Decider) returnName(o *weir.Op) {
 	t := lot.Lot{ID: o.ID, Limit: d.by, Fetched: o.Cost, Free: o.Cost, Expiry: d.Clock.Now().Add(d.life)}
 	d.Returns.Add(lot.Return{Key: o.Key, Lot: t, Again: true})
 }

@@ -85,7 +85,7 @@ func occupy(t *testing.T, r *rand.Rand) (got int, most int64) {
 		}
 	}
 	// ask decides by the store, whose answer may get lost.
-	ask := func(n *node, d Decider, o weir.Op) bool {
+	ask := func(n *node, d *Decider, o weir.Op) bool {
 		sent := n.Clock.Now()
 		if r.IntN(20) == 0 || n.cutOff > w.true {
 			return false

@@ -69,9 +69,8 @@ type Env struct {
 	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
 	// Rand names lots.
 	Rand func() uint64
-	// Held and Fetched count decisions by what was held, and calls that brought or renewed
-	// permits.
-	Held, Fetched atomic.Uint64
+	// Fetched counts calls that brought or renewed permits.
+	Fetched atomic.Uint64
 }
 
 // A Decider decides one leased concurrency limit. Safe for concurrent use.
@@ -80,10 +79,10 @@ type Decider struct {
 	*Terms
 }
 
-var _ lot.Decider = Decider{}
+var _ lot.Decider = (*Decider)(nil)
 
 // Draw implements lot.Decider. A holder that has a permit gets its time anew.
-func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	free, isHolder, isStale := int64(0), false, false
 	if s := stateOf(e); s != nil {
@@ -113,13 +112,13 @@ func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Ho
 }
 
 // Peek implements lot.Decider. What is held the node knows without asking.
-func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 
 // await has o wait for a flight.
-func (d Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
+func (d *Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
 	_, g, _ := d.Table.Find(o.Key, o.Limit)
 	defer g.Unlock()
 	e, s := d.enter(g, tag, o.Key, now)
@@ -146,7 +145,7 @@ func (d Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 
 // enter returns the entry of a key, made if need be; nil if it has no room, or is another
 // decider's until it lies idle. Requires: g.
-func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*lot.Entry, *state) {
+func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*lot.Entry, *state) {
 	e := g.Add(tag, key, d.limit, stateBytes, now)
 	if e != nil && e.State == nil {
 		e.State = newState(d.Terms, d.Clock, now)
@@ -160,7 +159,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*l
 
 // draw decides o by what is held, if it can; if not, it reports whether a lot would do that
 // is too old. Requires: g.
-func (d Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
+func (d *Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
 	s.expire(e, now)
 	if o.Verb == weir.Peek {
 		d.answer(o, s.describe(e, o.Limit, now), now, false)
@@ -181,7 +180,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now cloc
 		return false, isStale
 	}
 	s.least = min(s.least, e.Free())
-	d.Held.Add(1)
+	g.CountDraw()
 	d.answer(o, s.describe(e, d.limit, now), now, true)
 	if e.Flight == nil && (s.isLow(e, now) || d.oldLot(e, now) != nil) {
 		d.launch(context.Background(), e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
@@ -191,7 +190,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now cloc
 
 // acquire gives a holder units of a lot that lives as long as the holder may have them.
 // Renewing what one has is allowed also in a lot that is not open. Requires: g.
-func (d Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
+func (d *Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
 	until, old := now.Add(d.period), s.holders[o.ID]
 	if o.ID == 0 || old != nil && old.from == 0 {
 		return false, false // it is the store's
@@ -238,7 +237,7 @@ func (d *Env) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) 
 }
 
 // Undo implements lot.Decider. A permit that was renewed stays.
-func (d Decider) Undo(now clock.Node, h *lot.Hold) {
+func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
 	for i := range h.Parts {
 		d.Release(now, &weir.Op{Key: h.Key(), Limit: h.Parts[i].Limit, ID: h.Parts[i].ID})
 	}
@@ -246,7 +245,7 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) {
 }
 
 // Refund implements lot.Decider.
-func (d Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now, o) }
+func (d *Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now, o) }
 
 // holderOf locks the shard of o's key and returns it with the entry and o's holder, nil
 // if the node knows none at now.
@@ -286,7 +285,7 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 
 // Learn implements lot.Decider. A permit that the store has granted the node releases
 // there. What it holds is added to what remains.
-func (d Decider) Learn(o *weir.Op, sent clock.Node) {
+func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
 	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0

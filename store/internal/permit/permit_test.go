@@ -13,7 +13,7 @@ import (
 
 // busy returns a node of which so many holders, from 1 on, have one of a hundred permits
 // for ten seconds.
-func busy(t *testing.T, nodes int, holders int64) (*node, Decider) {
+func busy(t *testing.T, nodes int, holders int64) (*node, *Decider) {
 	n := newWorld(t, nodes).nodes[0]
 	d := n.decider(limited(t, 100, 10*time.Second))
 	for id := range holders {
@@ -56,7 +56,7 @@ func TestPermitsGoAround(t *testing.T) {
 		}
 		n.land()
 	}
-	if n.calls > calls || n.Held.Load() < 1000 || n.left(d.limit) != 60-n.held() {
+	if n.calls > calls || n.Table.Drawn() < 1000 || n.left(d.limit) != 60-n.held() {
 		t.Errorf("%d calls more, %d left", n.calls-calls, n.left(d.limit))
 	}
 	if calls > 12 {
@@ -227,7 +227,7 @@ func TestIdlePermitsOfABusyKeyAreReturned(t *testing.T) {
 // What is taken now and then stays, as long as that is more often than the idle time.
 func TestPermitsThatAreTakenStay(t *testing.T) {
 	n, d := busy(t, 1, 40)
-	calls := n.Held.Load()
+	calls := n.Table.Drawn()
 	for range 50 {
 		for id := range int64(40) {
 			n.release(d, id+1)
@@ -240,8 +240,8 @@ func TestPermitsThatAreTakenStay(t *testing.T) {
 		}
 		n.giveBack(nil)
 	}
-	if n.Held.Load() != calls+50*40 || n.Returns.Returned.Load() > 60 {
-		t.Errorf("%d of 2000 by what is held, %d returned", n.Held.Load()-calls, n.Returns.Returned.Load())
+	if n.Table.Drawn() != calls+50*40 || n.Returns.Returned.Load() > 60 {
+		t.Errorf("%d of 2000 by what is held, %d returned", n.Table.Drawn()-calls, n.Returns.Returned.Load())
 	}
 }
 
@@ -341,7 +341,7 @@ func TestLongerPeriodRenewsLots(t *testing.T) {
 
 func TestStoreIsAskedWhereLotsDoNotServe(t *testing.T) {
 	n, d := busy(t, 2, 4)
-	ask := func(what string, d Decider, id, cost int64) {
+	ask := func(what string, d *Decider, id, cost int64) {
 		t.Helper()
 		if v, _, o := n.draw(d, id, cost); v != lot.Ask {
 			t.Errorf("%s: %v %+v", what, v, o)
@@ -641,7 +641,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	n, d := busy(t, 1, 40)
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: 99}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
 	back := &weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: 99, Verb: weir.Refund}
-	before := n.Held.Load()
+	before := n.Table.Drawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged || !decide.Refund(now, back) {
@@ -649,8 +649,8 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Held.Load() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by what is held", a, n.Held.Load()-before)
+	}); a != 0 || n.Table.Drawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.Drawn()-before)
 	}
 	if len(n.flying) > 0 {
 		t.Error(fmt.Sprint(len(n.flying), " flights"))

@@ -180,16 +180,16 @@ func (n *node) sweep(after time.Duration) {
 	n.giveBack(nil)
 }
 
-func (n *node) decider(l *weir.Limit) Decider {
+func (n *node) decider(l *weir.Limit) *Decider {
 	n.Helper()
 	terms, err := NewTerms(l)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}
-	return Decider{n.Env, terms}
+	return &Decider{n.Env, terms}
 }
 
-func (n *node) draw(d Decider, id, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
+func (n *node) draw(d *Decider, id, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: cost, ID: id}
 	v, f := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
 	return v, f, o
@@ -197,7 +197,7 @@ func (n *node) draw(d Decider, id, cost int64) (lot.Verdict, *lot.Flight, weir.O
 
 // acquire decides as the phases of a decision do: it waits for flights, and asks the store
 // where it is to.
-func (n *node) acquire(d Decider, id, cost int64) bool {
+func (n *node) acquire(d *Decider, id, cost int64) bool {
 	for {
 		switch v, _, o := n.draw(d, id, cost); v {
 		case lot.Charged:
@@ -220,7 +220,7 @@ func (n *node) acquire(d Decider, id, cost int64) bool {
 }
 
 // release releases a permit, and reports whether it was the node's.
-func (n *node) release(d Decider, id int64) bool {
+func (n *node) release(d *Decider, id int64) bool {
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: id, Role: weir.Always, Verb: weir.Refund}
 	if d.Refund(n.Clock.Now(), &o) {
 		return true
@@ -236,7 +236,7 @@ func (n *node) entry(l *weir.Limit) *lot.Entry {
 }
 
 // lots returns the lots of the key.
-func (n *node) lots(d Decider) []lot.Lot {
+func (n *node) lots(d *Decider) []lot.Lot {
 	if e := n.entry(d.limit); e != nil {
 		return e.Lots()
 	}
