@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
@@ -26,39 +27,10 @@ type reservation struct {
 	key    string
 	op     weir.Op
 	back   int64 // units that are given back
+	made   int64
 	until  int64 // when the mark may be forgotten
 	tries  int
 	closed bool // the mark was set
-}
-
-// Asking is the context of a request whose caller leaves.
-type asking struct {
-	context.Context
-	ends int64 // when its caller leaves
-	now  *int64
-}
-
-type askingKey struct{}
-
-var never = make(chan struct{})
-
-// Done implements context.Context.
-func (a *asking) Done() <-chan struct{} { return never }
-
-// Err implements context.Context.
-func (a *asking) Err() error {
-	if *a.now >= a.ends {
-		return context.DeadlineExceeded
-	}
-	return nil
-}
-
-// Value implements context.Context.
-func (a *asking) Value(key any) any {
-	if key == (askingKey{}) {
-		return a
-	}
-	return nil
 }
 
 func (c *client) run() {
@@ -94,90 +66,64 @@ func (c *client) decide() {
 		c.settle()
 	case what == 4 && c.last.Cost > 0:
 		c.giveBack()
-	case what <= 6:
+	case what <= 6, what <= 16 && c.layout != alone:
 		c.takeTwo()
 	case what < 32 || c.at == atTally:
 		c.ops[0] = c.op(c.at)
 		c.take(c.ops[:1])
 	default:
 		o := c.op(c.at)
-		a := c.newContext()
-		d, err := c.store.TakeOne(a, o.Key, o.Limit, o.Cost)
+		d, err := c.store.TakeOne(c.ask(), o.Key, o.Limit, o.Cost)
 		o.Decision, o.Charged = d, err == nil && d.Allowed()
-		c.note(&o)
+		c.note(&o, true)
 	}
 }
 
 // op returns a spend by a limit.
 func (c *client) op(at int) weir.Op {
 	l := c.limits[at]
-	return weir.Op{Key: l.Name, Limit: l, Cost: 1 + c.Int64N(2)*c.Int64N(2)}
-}
-
-func (c *client) newContext() context.Context {
-	if !c.oneOf(c.impatient) {
-		return context.Background()
-	}
-	return &asking{Context: context.Background(), now: &c.world.now, ends: c.now + 1 + c.Int64N(c.patience)}
+	return weir.Op{Key: l.Name, Limit: l, Cost: 1 + c.Int64N(2)*c.Int64N(2), Descriptor: marked}
 }
 
 // take asks for a decision and tells the oracles of what was charged. It reports whether
-// the request may pass, and whether the server has decided it.
+// the request may pass, and whether servers have decided it.
 func (c *client) take(ops []weir.Op) (passes, byServer bool) {
-	units, pushes := c.tallies(ops), c.reports.pushes
-	err := c.store.Take(c.newContext(), ops)
-	c.tallied(units, pushes)
+	a, before := c.ask(), c.sureness
+	err := c.store.Take(a, ops)
+	if err == nil {
+		c.check(a, before, ops)
+	}
+	byServer = err == nil && !slices.ContainsFunc(ops, func(o weir.Op) bool { return isByPolicy(o.Decision) })
 	if passes = err == nil && weir.Fold(ops).Allowed(); !passes {
-		if len(ops) == 2 && ops[1].Role == weir.Shadow { // the other may have been charged, and undone
-			c.truths[c.limitOf(ops[0].Limit.ID())].refund(c.server.time(), ops[0].Cost, 0)
+		if at := c.limitOf(ops[0].Limit.ID()); len(ops) == 2 && ops[1].Role == weir.Shadow && (a.charged[at] > 0 || before != c.sureness) {
+			c.truths[at].refund(c.homes[at].time(), ops[0].Cost, 0) // it is undone
 		}
-		return false, err == nil && !weir.Fold(ops).Degraded()
+		return false, byServer
 	}
 	for i := range ops {
 		o := &ops[i]
-		if c.note(o); o.Limit != c.marks && o.Verb == weir.Spend && o.Charged && !o.Decision.Degraded() && o.Limit.Traits()&weir.Leases == 0 {
+		if c.note(o, len(ops) == 1); o.Limit != c.marks && o.Verb == weir.Spend && o.Charged && !o.Decision.Degraded() && o.Limit.Traits()&weir.Leases == 0 {
 			c.last = *o
 		}
 	}
-	return true, !weir.Fold(ops).Degraded()
+	return true, byServer
 }
 
-// note tells the oracles of an op of a request that passes.
-func (c *client) note(o *weir.Op) {
+// note tells the oracles of an op of a request that passes: alone, or with others.
+func (c *client) note(o *weir.Op, isAlone bool) {
 	at := c.limitOf(o.Limit.ID())
 	if at < 0 || !o.Charged || o.Verb != weir.Spend || o.Limit.Traits()&weir.Leases != 0 {
 		return
 	}
 	c.event("charged", c.index, int64(at), o.Cost)
-	switch {
-	case o.Decision.Degraded():
-		if c.isHealthy && !c.isSet {
-			c.fail("%s is decided by policy, and the server is there", o.Limit.Name)
-		}
-		c.degraded++
-		c.shares[at].admit(c.localTime(), o.Cost)
-	case c.isServers(at, o): // and is noted
-	default:
-		c.truths[at].admit(c.server.time(), o.Cost)
-		if at == atTally {
-			c.reports.admitted += o.Cost
-			c.lookAtSlack(o.Limit)
-		}
+	if !isByPolicy(o.Decision) {
+		return // a server has noted it, or the node where it was drawn
 	}
-}
-
-// isServers reports whether the server has decided a spend.
-func (c *client) isServers(at int, o *weir.Op) bool {
-	if at != atTally {
-		return o.Decision.Guarantee().Source != weir.FromLease
+	if s := c.homes[at]; !c.isSet && c.isSound(s) && c.now > s.slow+2*budget && (c.isHealthy && c.layout == alone || isAlone && c.layout != ring) {
+		c.fail("%s is decided by policy, and the server is there", o.Limit.Name)
 	}
-	if c.decidedAt[o.Now] == 0 {
-		return false
-	}
-	if c.decidedAt[o.Now]--; c.decidedAt[o.Now] == 0 {
-		delete(c.decidedAt, o.Now)
-	}
-	return true
+	c.degraded++
+	c.shares[at].admit(c.localTime(), o.Cost)
 }
 
 // takeTwo asks for a decision by two limits, of which one may be a shadow.
@@ -197,6 +143,7 @@ func (c *client) giveBack() {
 		return
 	}
 	back := o.Undo(1 + c.Int64N(o.Cost))
+	back.Descriptor = marked
 	c.refunded(&o, back.Cost)
 	c.ops[0], c.ops[1] = c.op(c.at), back
 	if c.IntN(2) == 0 {
@@ -214,7 +161,7 @@ func (f *fleet) isCurrent(o *weir.Op) bool { return f.limits[f.limitOf(o.Limit.I
 func (c *client) refunded(o *weir.Op, units int64) {
 	at := c.limitOf(o.Limit.ID())
 	c.event("refund", c.index, int64(at), units)
-	c.truths[at].refund(c.server.time(), units, o.Receipt())
+	c.truths[at].refund(c.homes[at].time(), units, o.Receipt())
 	for _, n := range c.nodes {
 		n.shares[at].refund(n.localTime(), units, 0)
 	}
@@ -228,7 +175,7 @@ func (c *client) reserve() {
 	c.ops[0].Cost = 2 + c.Int64N(4)
 	if passes, _ := c.take(c.ops[:1]); passes && !c.ops[0].Decision.Degraded() {
 		c.lastID++
-		r := &reservation{key: "r" + strconv.FormatInt(c.lastID, 36), op: c.ops[0], until: c.now + 50_000_000}
+		r := &reservation{key: "r" + strconv.FormatInt(c.lastID, 36), op: c.ops[0], made: c.now, until: c.now + 50_000_000}
 		r.back = 1 + c.Int64N(r.op.Cost)
 		c.reservations = append(c.reservations, r)
 	}
@@ -246,10 +193,11 @@ func (c *client) settle() {
 	if r.tries == 1 {
 		c.refunded(&r.op, r.back)
 	}
-	ops := []weir.Op{{Key: r.key, Limit: c.marks, Cost: 1}, r.op.UndoRest(r.back)}
+	ops := []weir.Op{{Key: r.key, Limit: c.marks, Cost: 1, Descriptor: marked}, r.op.UndoRest(r.back)}
+	ops[1].Descriptor = marked
 	passes, byServer := c.take(ops)
 	if c.event("settle", c.index, int64(r.tries)); passes && byServer {
-		if r.closed && c.now >= c.truths[atStrict].forgivenUntil {
+		if r.closed && c.homeOf(r.key).lostAt < r.made {
 			c.fail("a reservation is settled twice")
 		}
 		r.closed = true

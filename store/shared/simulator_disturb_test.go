@@ -7,7 +7,9 @@ import (
 // disturb lets things happen that are no fault of a single call.
 func (f *fleet) disturb() {
 	for !f.isOver {
-		f.sleep(int64(f.ExpFloat64() * float64(f.often)))
+		if f.sleep(int64(f.ExpFloat64() * float64(f.often))); f.isOver {
+			return
+		}
 		i := f.IntN(len(f.nodes))
 		n := f.nodes[i]
 		us := int64(f.ExpFloat64() * 1_500_000)
@@ -33,9 +35,9 @@ func (f *fleet) disturb() {
 			f.kill(n.machine)
 			f.nodes[i] = f.boot(i)
 		case 2:
-			n.cutOff = f.now + 4*us
+			n.cutOff, n.cutFrom = f.now+4*us, f.IntN(len(f.servers)+1)-1
 		case 3:
-			f.server.downUntil = f.now + us
+			f.servers[f.IntN(len(f.servers))].disturb(us)
 		case 4:
 			if n.store != nil {
 				n.evict()
@@ -43,8 +45,9 @@ func (f *fleet) disturb() {
 		case 5:
 			if f.failsOver {
 				set := f.Int64N(2) * (f.Int64N(10_000_001) - 5_000_000)
-				f.server.downUntil = f.now + us
-				f.server.failOver(f.Int64N(100_000), set)
+				s := f.servers[f.IntN(len(f.servers))]
+				s.downUntil = f.now + us
+				s.failOver(f.Int64N(100_000), set)
 			}
 		case 6: // replaced
 			if n.store != nil && !n.closing {
@@ -75,5 +78,20 @@ func (f *fleet) setClocks() {
 		n, us := f.nodes[f.IntN(len(f.nodes))], f.Int64N(10_000_001)-5_000_000
 		f.event("set clock", n.index, us)
 		n.wall += us
+	}
+}
+
+// disturb has something happen to a server for a while.
+func (s *server) disturb(us int64) {
+	switch what := s.IntN(5); {
+	case what == 0:
+		s.stillUntil = s.now + us
+	case what == 1:
+		s.slowUntil, s.slowBy = s.now+4*us, 2*budget+s.Int64N(budget)
+	case what == 2 && s.failsOver && s.layout == ring: // killed, and what it kept is gone
+		s.downUntil = s.now + us
+		s.forget()
+	default:
+		s.downUntil = s.now + us
 	}
 }

@@ -15,11 +15,14 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// A fleet is some nodes, a server, and the limits of which each node is asked.
+// A fleet is some nodes, servers, and the limits of which each node is asked.
 type fleet struct {
 	*world
 	testing.TB
-	server       *server
+	layout       layout
+	servers      []*server
+	homes        [limits]*server // of the keys of the limits
+	troubles     troubles
 	nodes        []*node
 	stores       []*Store      // of all nodes that ever were
 	limits       []*weir.Limit // as they are now
@@ -80,12 +83,8 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		f.asked = []int{3, 4, 4, 4}
 	}
 	f.isSet, f.failsOver = seed%4 == 3, seed%3 == 2
-	f.server = newServer(f)
-	f.server.drift = f.Int64N(1001) - 500
-	f.server.troubles = f.draw(seed)
-	if f.failsOver {
-		f.server.rows.keeps = 200_000
-	}
+	f.troubles = f.draw(seed)
+	f.lay(seed)
 	n := 2 + f.IntN(4)
 	if f.leastNodes = 1; seed%2 == 0 { // else nodes know of others what the server tells
 		f.leastNodes = n
@@ -112,6 +111,10 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		switch at {
 		case atStrict:
 			l.Consistency.Mode = params.ConsistencyStrict
+		case atWindow, atBucket:
+			if f.layout != alone && f.IntN(2) == 0 {
+				l.Consistency.Mode = params.ConsistencyStrict
+			}
 		case atTally:
 			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, l.Count/4
 		case atPermits:
@@ -130,6 +133,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	}
 	f.marks = &weir.Limit{Name: "marks", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Minute}
 	f.marks.Consistency.Mode, f.marks.Consistency.OnStoreError, f.marks.Params.Anchor = params.ConsistencyStrict, params.OnErrorDeny, params.AnchorFirst
+	f.marks.Consistency.Pinned = true
 	f.compile(f.marks)
 	f.holdFor = f.counts[atPermits] * 1_000_000 / max(asks[atPermits], 1) * int64(60+f.IntN(80))
 	f.nodes = make([]*node, n)
@@ -141,6 +145,31 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		f.start(nil, 0, f.setClocks)
 	}
 	return f
+}
+
+// lay has servers keep the keys. The clocks of several are a second apart at most.
+func (f *fleet) lay(seed uint64) {
+	n := 1
+	if f.layout = [...]layout{alone, alone, alone, waiting, cluster, ring, alone}[seed%7]; f.layout != alone {
+		n = 2 + f.IntN(2)
+	}
+	for i := range n {
+		s := newServer(f, i)
+		if f.servers = append(f.servers, s); i > 0 && f.IntN(2) == 0 {
+			s.set = f.Int64N(1_000_001) - 500_000
+		}
+		if f.failsOver {
+			s.rows.keeps = 200_000
+		}
+	}
+	for at, name := range names {
+		f.homes[at] = f.homeOf(name)
+	}
+}
+
+// isStrict reports whether servers alone decide a limit.
+func (f *fleet) isStrict(at int) bool {
+	return f.limits[at].Consistency.Mode == params.ConsistencyStrict
 }
 
 func (f *fleet) compile(l *weir.Limit) *weir.Limit {
@@ -191,17 +220,21 @@ func (f *fleet) draw(seed uint64) troubles {
 // is under way (I16).
 func (f *fleet) settleAll() {
 	f.isOver = true
-	f.server.troubles = troubles{quick: 1000}
-	f.server.downUntil = 0
+	f.troubles = troubles{quick: 1000}
+	for _, s := range f.servers {
+		s.downUntil, s.stillUntil, s.slowUntil = 0, 0, 0
+	}
 	for _, n := range f.nodes {
 		n.cutOff = 0
 		f.stand(n.machine, false)
 	}
 	l := f.limits[atPermits]
 	f.run(f.now + 3*micros.Of(l.Period) + 8_000_000)
-	ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
-	if f.server.take(ops); ops[0].Decision.Remaining != l.Count {
-		f.fail("%d of %d permits are left, nobody has one", ops[0].Decision.Remaining, l.Count)
+	for _, s := range f.servers {
+		ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
+		if s.take(ops); ops[0].Decision.Remaining != l.Count {
+			f.fail("%d of %d permits are left, nobody has one", ops[0].Decision.Remaining, l.Count)
+		}
 	}
 }
 
@@ -231,11 +264,14 @@ func simulate(t testing.TB, seed uint64, trace bool) (r result) {
 	for _, s := range f.stores { // what their pools have would live until the collection after next
 		*s.queue, *s.outage, *s = transport.Queue{}, outage.Outage{}, Store{}
 	}
-	r = result{hash: f.hash, events: f.count, decisions: f.decisions, degraded: f.degraded, call: f.server.calls, seconds: float64(min(f.now/1e6, seconds)) * float64(len(f.nodes)), broken: f.broken}
+	r = result{hash: f.hash, events: f.count, decisions: f.decisions, degraded: f.degraded, seconds: float64(min(f.now/1e6, seconds)) * float64(len(f.nodes)), broken: f.broken}
 	for i, x := range f.truths {
 		r.admitted[i] = x.admitted
 	}
-	r.how = fmt.Sprintf("%d nodes, %s of %d in %s, %d permits for %s, %+v", len(f.nodes), f.limits[0].Algorithm.Name(), f.counts[0], f.limits[0].Period, f.counts[atPermits], f.limits[atPermits].Period, f.server.troubles)
+	for _, s := range f.servers {
+		r.call += s.calls
+	}
+	r.how = fmt.Sprintf("%d nodes, %d servers laid out as %d, %s of %d in %s, %d permits for %s, %+v", len(f.nodes), len(f.servers), f.layout, f.limits[0].Algorithm.Name(), f.counts[0], f.limits[0].Period, f.counts[atPermits], f.limits[atPermits].Period, f.troubles)
 	if trace {
 		r.trace = f.trace.String()
 	}

@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -23,19 +22,20 @@ type node struct {
 	clock   *clock.Clock
 	shares  []*truth // what it admits without the server, of each limit
 	reports reports
-	// decidedAt is how many spends of the tally the server has decided for it, by when.
-	decidedAt map[int64]int
-	born      int64
-	drift     int64 // ppm
-	slept     int64 // its clock stood still for so long
-	wall      int64 // its wall clock is so far ahead
-	cutOff    int64 // until when it does not reach the server
-	excused   int64 // until when its breaker may open, as it was late itself
+	sureness
+	born    int64
+	drift   int64 // ppm
+	slept   int64 // its clock stood still for so long
+	wall    int64 // its wall clock is so far ahead
+	cutOff  int64 // until when it does not reach a server, of all if cutFrom is less than 0
+	cutFrom int
+	lost    int64 // by its clock, when it was looked at last
+	excused int64 // until when its breaker may open, as it was late itself
 }
 
 // boot starts a node.
 func (f *fleet) boot(index int) *node {
-	n := &node{fleet: f, machine: &machine{}, index: int64(index), born: f.now, decidedAt: map[int64]int{}}
+	n := &node{fleet: f, machine: &machine{}, index: int64(index), born: f.now}
 	n.drift = f.Int64N(1001) - 500
 	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
 	for _, l := range f.shareLimits {
@@ -58,12 +58,14 @@ func (n *node) run() {
 		n.Fatal(err)
 	}
 	env := &transport.Env{Now: n.clock.Now, Go: func(g func()) { n.start(n.machine, 0, g) }, Park: n.park, Rand: n.Uint64}
-	s, err := newStore(&driver{server: n.server, node: n}, opt, n.clock, nil, env)
+	s, err := newStore(&driver{node: n}, opt, n.clock, nil, env)
 	if err != nil {
 		n.Fatal(err)
 	}
 	s.table.Hash = tagOf
 	n.store, n.stores = s, append(n.stores, s)
+	n.watchDraws()
+	n.watchPushes()
 	for range clientsOf {
 		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
 		n.start(n.machine, n.now+n.Int64N(1_000_000), c.run)
@@ -99,12 +101,21 @@ func (n *node) ticks() clock.Node {
 // localTime is that of the node's own store.
 func (n *node) localTime() int64 { return epoch + n.now }
 
-// opened notes that the breaker has opened: only by what the server did (I5).
-func (n *node) opened(_ int, err error) {
-	n.event("opened", n.index)
-	if n.now > n.server.faulty+3_000_000 && n.now > n.excused {
-		n.fail("the breaker of node %d opened, though the server has answered in time: %v", n.index, err)
+// opened notes that the breaker of a server has opened: only by what that did (I5).
+func (n *node) opened(shard int, err error) {
+	n.event("opened", n.index, int64(shard))
+	if n.isSound(n.servers[shard]) {
+		n.fail("the breaker of node %d opened, though server %d has answered in time: %v", n.index, shard, err)
 	}
+}
+
+// isSound reports whether a server has answered in time for long enough that a node which
+// was not late itself has closed its breaker.
+func (n *node) isSound(s *server) bool {
+	if lost := n.clock.Lost(); lost != n.lost { // its time went on at once, also that of its budgets
+		n.lost, n.excused = lost, max(n.excused, n.now+1_000_000)
+	}
+	return n.now > s.faulty+3_000_000 && n.now > n.excused
 }
 
 // evict has what may leave the table leave it, for an entry that is too large.
@@ -148,12 +159,4 @@ func (f *fleet) partsOf(l *weir.Limit) int64 {
 		return 1
 	}
 	return int64(f.leastNodes)
-}
-
-// decide notes that the server has decided a spend of the tally, which its client may never
-// hear of.
-func (n *node) decide(at int64) {
-	if n.decidedAt[at]++; len(n.decidedAt) > 64 {
-		maps.DeleteFunc(n.decidedAt, func(then int64, _ int) bool { return then < at-5_000_000 })
-	}
 }

@@ -30,7 +30,7 @@ type truth struct {
 	smaller   *weir.Limit
 	smallerAt int64
 	// forgiven is what may be admitted besides, until an instant: the server has lost the
-	// count of it.
+	// count of it. A bucket that is in use has it for good, and no more than two bursts.
 	forgiven, forgivenUntil int64
 }
 
@@ -76,7 +76,10 @@ func (t *truth) admit(at, cost int64) {
 	if t.admitted++; t.smaller != nil && t.now >= t.smallerAt {
 		t.limit, t.smaller = t.smaller, nil
 	}
-	if t.forgiven > 0 && t.now >= t.forgivenUntil {
+	switch {
+	case t.limit.Traits()&weir.Refills != 0:
+		t.forgiven = min(t.forgiven, 2*t.limit.Burst)
+	case t.now >= t.forgivenUntil:
 		t.forgiven = 0
 	}
 	if t.limit.Algorithm == algorithm.SlidingWindow {

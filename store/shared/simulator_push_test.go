@@ -1,61 +1,69 @@
 package shared
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
 )
 
-// Reports are what a node has admitted by its tally, and what the server has counted of its
+// Reports are what a node has admitted by its tally, and what each server has counted of its
 // pushes: each of them once, however often it arrives (I10).
 type reports struct {
-	admitted, counted int64
-	pushes            int // that the server has counted
+	admitted int64 // also what was undone: a push may have been made meanwhile
+	counted  [3]int64
+	began    int64 // when the push was made that has no answer yet, 0: none
+	// isUnsure: one was given up. Its number is not used again, so the next one that is
+	// repeated may be counted twice.
+	isUnsure bool
 }
 
-// isPush reports whether a call counts what a node has admitted by its tally.
-func (f *fleet) isPush(ops []weir.Op, isForeground bool) bool {
+// haveMoved reports whether several servers have counted pushes.
+func (r *reports) haveMoved() bool {
+	with := 0
+	for _, units := range r.counted {
+		if units > 0 {
+			with++
+		}
+	}
+	return with > 1
+}
+
+// isPush reports whether a call that no decision waits for counts what a node has admitted by its tally.
+func (f *fleet) isPush(ops []weir.Op) bool {
 	last := &ops[len(ops)-1]
-	return !isForeground && len(ops) > 1 && last.Verb == weir.Force && f.limitOf(last.Limit.ID()) == atTally
+	return len(ops) > 1 && last.Verb == weir.Force && f.limitOf(last.Limit.ID()) == atTally
 }
 
-// pushed notes that the server has carried out a push. One that has lost writes may count
-// some twice, as it no longer knows how many it has counted.
-func (n *node) pushed(o *weir.Op) {
+// pushed notes that a server has carried out a push. One that has lost writes, or to which
+// the key comes from another, may count some twice, as it does not know how many were counted.
+func (n *node) pushed(s *server, o *weir.Op) {
 	if !o.Charged {
 		return
 	}
-	n.reports.pushes++
-	if n.reports.counted += o.Cost; n.reports.counted > n.reports.admitted && n.server.lostAt < n.born {
-		n.fail("%s: the server has counted %d of node %d, which has admitted %d", o.Limit.Name, n.reports.counted, n.index, n.reports.admitted)
+	counted := &n.reports.counted[s.index]
+	if *counted += o.Cost; *counted > n.reports.admitted && s.lostAt < n.born && !n.reports.isUnsure && !n.reports.haveMoved() {
+		n.fail("%s: the server has counted %d of node %d, which has admitted %d", o.Limit.Name, *counted, n.index, n.reports.admitted)
 	}
 }
 
-// tallies notes before a request what it may put into the tally, and returns that.
-func (n *node) tallies(ops []weir.Op) (units int64) {
-	for i := range ops {
-		if o := &ops[i]; o.Verb == weir.Spend && n.limitOf(o.Limit.ID()) == atTally {
-			units += o.Cost
+// watchPushes notes when pushes are given up.
+func (n *node) watchPushes() {
+	send, r := n.store.eventual.Send, &n.reports
+	n.store.eventual.Send = func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+		if !n.isPush(ops) {
+			return send(f, ops)
 		}
+		r.began = cmp.Or(r.began, n.now)
+		sent, err := send(f, ops)
+		if err == nil {
+			r.began = 0
+		}
+		r.isUnsure = r.isUnsure || err != nil && n.now > r.began+lot.RepeatFor*9/10
+		return sent, err
 	}
-	n.reports.admitted += units
-	return units
-}
-
-// tallied takes that back when the request has ended, but for what a push may report that
-// was made since there were so many. What was admitted is noted then.
-func (n *node) tallied(units int64, pushes int) {
-	if units > 0 && n.reports.pushes == pushes && !n.isPushing() {
-		n.reports.admitted -= units
-	}
-}
-
-// isPushing reports whether a push is under way.
-func (n *node) isPushing() bool {
-	l := n.limits[atTally]
-	_, g, e := n.store.table.Find(l.Name, l)
-	defer g.Unlock()
-	return e != nil && e.Flight != nil
 }
 
 // cloneOps returns a copy of the ops of a call, which is used again.

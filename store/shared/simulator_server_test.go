@@ -21,29 +21,40 @@ type troubles struct {
 	quick                int64 // the most that a call takes to the server, or back
 }
 
-// A server is the store that the nodes share.
+// A server has keys of the store that the nodes share.
 type server struct {
 	*fleet
-	rows     *rows
-	drift    int64 // ppm
-	set      int64 // its clock was set by so much
-	troubles troubles
-	// downUntil is until when it is not reached.
-	downUntil int64
+	index int
+	salt  uint64 // of its keys
+	rows  *rows
+	drift int64 // ppm
+	set   int64 // its clock was set by so much
+	// downUntil is until when it is not reached, stillUntil until when it does nothing, and
+	// slowUntil until when its answers take slowBy.
+	downUntil, stillUntil, slowUntil, slowBy int64
 	// faulty is when a call was last late, or had no answer.
 	faulty int64
+	slow   int64 // when a call was last answered in time, but too late for several in a budget
 	lostAt int64 // when it has lost writes last
 	calls  int
 }
 
-func newServer(f *fleet) *server {
-	s := &server{fleet: f, faulty: -1 << 60}
+func newServer(f *fleet, index int) *server {
+	s := &server{fleet: f, index: index, faulty: -1 << 60, salt: f.Uint64(), drift: f.Int64N(1001) - 500}
 	s.rows = newRows(s.time)
 	return s
 }
 
 // time is the server's.
 func (s *server) time() int64 { return epoch + s.now + s.now*s.drift/1_000_000 + s.set }
+
+// timeOf returns what it is here when another server has told its time.
+func (s *server) timeOf(other *server, told int64) int64 {
+	if s == other {
+		return told
+	}
+	return s.time()
+}
 
 // take carries out ops.
 func (s *server) take(ops []weir.Op) {
@@ -67,18 +78,50 @@ func (s *server) failOver(lost, set int64) {
 		if i := s.limitOf(w.id); i >= 0 && w.cost > 0 {
 			s.truths[i].forgive(w.cost)
 		}
-		s.lostAt = s.now
 	})
+	s.lostAt = s.now
 	s.set += set
 	for i, t := range s.truths {
+		if s.homes[i] != s {
+			continue
+		}
 		if t.failOver(); set != 0 && i != atStrict {
 			t.restart()
 		}
 	}
 }
 
-// quick is how long a call takes one way.
-func (s *server) quick() int64 { return 1 + s.Int64N(s.troubles.quick) }
+// forget has the server begin without what it had.
+func (s *server) forget() {
+	clear(s.rows.all)
+	s.rows.writes = nil
+	s.lostAt = s.now
+	for i, t := range s.truths {
+		if s.homes[i] == s {
+			t.failOver()
+			t.restart()
+		}
+	}
+}
+
+// delays are how long a call takes there and back.
+func (s *server) delays() (there, back int64) {
+	f := &s.troubles
+	there, back = 1+s.Int64N(f.quick), 1+s.Int64N(f.quick)
+	if s.oneOf(f.slowCall) {
+		there += s.Int64N(f.slow)
+	}
+	if s.oneOf(f.slowAnswer) {
+		back += s.Int64N(f.slow)
+	}
+	if s.now < s.slowUntil {
+		back += s.slowBy
+	}
+	if s.now+there < s.stillUntil {
+		there += s.stillUntil - s.now
+	}
+	return there, back
+}
 
 // oneOf reports whether this is one of n; of zero it never is.
 func (w *world) oneOf(n int) bool { return n > 0 && w.IntN(n) == 0 }
