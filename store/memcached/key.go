@@ -5,9 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -71,11 +71,9 @@ func (s *Store) serverOf(id uint64) (best int) {
 
 // hash returns the 64-bit FNV-1a hash of text.
 func hash(text string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // mix is the finalizer of MurmurHash3: every bit of its result depends on all of
@@ -115,6 +113,3 @@ func expiry(left, wall int64) (int32, error) {
 	}
 	return int32(at), nil
 }
-
-// expireIn is expiry as of now.
-func expireIn(left int64) (int32, error) { return expiry(left, time.Now().Unix()) }

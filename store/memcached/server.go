@@ -189,7 +189,7 @@ func (sl *slot) sub(by time.Time, key string, cost int64) (int64, error) {
 	var count int64
 	err := sl.do(by, func(c *memcache.Client) error {
 		n, err := c.Decrement(key, uint64(cost))
-		count = clamp(n)
+		count = int64(min(n, most))
 		return err
 	})
 	if errors.Is(err, memcache.ErrCacheMiss) || isForeign(err) {
@@ -272,6 +272,3 @@ func parseCount(value []byte) (int64, error) {
 	}
 	return int64(n), nil
 }
-
-// clamp returns n as a count.
-func clamp(n uint64) int64 { return int64(min(n, most)) }

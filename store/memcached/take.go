@@ -64,7 +64,7 @@ func (c *call) locate() error {
 		}
 		if !t.again {
 			var err error
-			if k.expire, err = expireIn(k.end - c.now); err != nil {
+			if k.expire, err = expiry(k.end-c.now, time.Now().Unix()); err != nil {
 				return &RejectedError{err}
 			}
 			c.counters = append(c.counters, k)

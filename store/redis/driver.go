@@ -225,14 +225,7 @@ func (d driver) decodeSingle(c *call) error {
 	o.Decision = pl.algorithm.Describe(o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}, allowed, c.reply[1:])
 	d.label(c.to, o, &o.Decision)
 	o.Now, o.Borrowed = now, false
-	switch o.Verb {
-	case weir.Spend:
-		o.Charged = o.Decision.Allowed()
-	case weir.Peek:
-		o.Charged = false
-	case weir.Force, weir.Refund:
-		o.Charged = true
-	}
+	o.Charged = o.Verb == weir.Force || o.Verb == weir.Refund || o.Verb == weir.Spend && o.Decision.Allowed()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -25,10 +26,7 @@ type TimeoutError struct {
 	// nothing was charged.
 	Sent bool
 	// Err is context.DeadlineExceeded, or why the caller's context ended.
-	Err error
-	// caller: the caller's context ended before the server's time was over, which
-	// says nothing about the server.
-	caller bool
+	Err    error
 	result *transport.Result // of a call that the caller has left
 }
 
@@ -68,12 +66,7 @@ func Unreachable(err error) bool {
 
 // notYet reports whether a server says that it is there and does not serve yet.
 func notYet(e *rueidis.RedisError) bool {
-	for _, sign := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"} {
-		if strings.HasPrefix(e.Error(), sign) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"}, func(sign string) bool { return strings.HasPrefix(e.Error(), sign) })
 }
 
 // replyError returns what a server said, however it was wrapped since.
@@ -95,9 +88,8 @@ func Lost(err error) bool { return errors.Is(err, errLost) }
 
 // explain says what a human can do about an error of a server.
 func explain(err error) error {
-	var late *TimeoutError
 	switch {
-	case err == nil, errors.Is(err, ErrBusy), errors.Is(err, weir.ErrClosed), errors.As(err, &late):
+	case err == nil, errors.Is(err, weir.ErrClosed):
 		return err
 	case errors.Is(err, rueidis.ErrClosing):
 		return weir.ErrClosed

@@ -33,11 +33,7 @@ func isLoss(err error) bool {
 	if e, ok := replyError(err); ok && notYet(e) {
 		return true
 	}
-	var late *TimeoutError
-	if errors.As(err, &late) && late.caller {
-		return false
-	}
-	return err != nil && !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
+	return err != nil && !Refused(err) && !errors.Is(err, context.Canceled)
 }
 
 // about returns err as one of a part alone, if it is and others are not lost.

@@ -60,13 +60,10 @@ func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
 	}
 	a := l.Algorithm.(algorithm.Scripted)
 	t := twinIn(twins, a.Script().Name)
-	single, ok := p.singles.Load(t.number)
-	if !ok {
-		single, _ = p.singles.LoadOrStore(t.number, p.scripts.single(t))
-	}
+	single := once(&p.singles, t.number, func() *script { return p.scripts.single(t) })
 	consts, until := a.Consts(nil, l, now)
 	// Should this machine's clock go back, the edges of its calendar do too.
-	pl := &plan{algorithm: a, twin: t, single: single.(*script), suffix: "}:" + limitTag(l),
+	pl := &plan{algorithm: a, twin: t, single: single, suffix: "}:" + limitTag(l),
 		consts: texts(consts), from: now, until: until, one: texts(a.Span(nil, l, 1))}
 	if !t.Collection {
 		pl.row = p.scripts.ofRow(pl.inRow(), []*asked{{plan: pl}})

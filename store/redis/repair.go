@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -37,10 +38,8 @@ func isRejection(err error) bool {
 	} else if ofRow = errors.As(err, &row); ofRow {
 		text = string(row)
 	}
-	for _, sign := range unserved {
-		if strings.Contains(text, sign) {
-			return false
-		}
+	if slices.ContainsFunc(unserved, func(sign string) bool { return strings.Contains(text, sign) }) {
+		return false
 	}
 	return ofRow || strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "user_script") || strings.Contains(text, "Error running script")
 }
@@ -57,12 +56,7 @@ func isSpoilt(err error) bool {
 // isInsane reports whether a script told numbers that no row of ours has: they are
 // beyond 2^54, or none.
 func isInsane(state []int64) bool {
-	for _, n := range state {
-		if n >= 1<<54 || n <= -1<<54 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(state, func(n int64) bool { return n >= 1<<54 || n <= -1<<54 })
 }
 
 // sendRepaired deletes keys of c which no script of ours can have written, and sends it

@@ -84,7 +84,7 @@ func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) 
 func (r *ring) probe(ctx context.Context, shard int) error { return r.servers[shard].renew(ctx, r) }
 
 func (r *ring) opened(shard int, err error) {
-	if !r.isClosed() {
+	if !r.shards[shard].store.closed.Load() {
 		r.servers[shard].outage.Failed(err)
 	}
 }
@@ -179,12 +179,6 @@ func (s *server) renew(ctx context.Context, r *ring) error {
 		r.stopped.Go(old.Close) // which waits for what it has sent
 	}
 	return nil
-}
-
-func (r *ring) isClosed() bool {
-	r.life.Lock()
-	defer r.life.Unlock()
-	return r.ended
 }
 
 func (r *ring) close() {

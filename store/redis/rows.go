@@ -36,30 +36,28 @@ func (p *plan) inRow() uint32 { return uint32(p.twin.number)<<4 | uint32(len(p.c
 
 // ofRow returns the script for a row.
 func (s *scripts) ofRow(row uint32, ops []*asked) *script {
-	if found, ok := s.rows.Load(row); ok {
-		return found.(*script)
-	}
-	var text strings.Builder
-	text.WriteString(s.time)
-	text.WriteString(withoutComments(saneLua))
-	for _, t := range twins {
-		for _, a := range ops {
-			if a.plan.twin == t {
-				text.WriteString(withoutComments(t.Text))
-				break
+	return once(&s.rows, row, func() *script {
+		var text strings.Builder
+		text.WriteString(s.time)
+		text.WriteString(withoutComments(saneLua))
+		for _, t := range twins {
+			for _, a := range ops {
+				if a.plan.twin == t {
+					text.WriteString(withoutComments(t.Text))
+					break
+				}
 			}
 		}
-	}
-	body, words := rowText(ops)
-	fill := strings.NewReplacer("ROW", body, "OPS", strconv.Itoa(len(ops)), "WORDS", strconv.Itoa(words))
-	text.WriteString(fill.Replace(withoutComments(rowsLua)))
-	fresh := newScript(text.String())
-	fresh.words = words
-	if len(ops) == 1 {
-		fresh.alone = ops[0].plan.single
-	}
-	made, _ := s.rows.LoadOrStore(row, fresh)
-	return made.(*script)
+		body, words := rowText(ops)
+		fill := strings.NewReplacer("ROW", body, "OPS", strconv.Itoa(len(ops)), "WORDS", strconv.Itoa(words))
+		text.WriteString(fill.Replace(withoutComments(rowsLua)))
+		fresh := newScript(text.String())
+		fresh.words = words
+		if len(ops) == 1 {
+			fresh.alone = ops[0].plan.single
+		}
+		return fresh
+	})
 }
 
 // rowText returns what decides the row whose first key is KEYS[i] and writes its

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,10 +87,15 @@ func (s *scripts) single(t *twin) *script { return s.alone(t, singleLua) }
 
 // repairOf returns the script that deletes a key which t cannot have written.
 func (s *scripts) repairOf(t *twin) *script {
-	if found, ok := s.repairs.Load(t.number); ok {
-		return found.(*script)
+	return once(&s.repairs, t.number, func() *script { return s.alone(t, repairLua) })
+}
+
+// once returns what m has for key, which is created the first time.
+func once(m *sync.Map, key any, create func() *script) *script {
+	made, ok := m.Load(key)
+	if !ok {
+		made, _ = m.LoadOrStore(key, create())
 	}
-	made, _ := s.repairs.LoadOrStore(t.number, s.alone(t, repairLua))
 	return made.(*script)
 }
 
@@ -105,25 +111,23 @@ func (s *scripts) alone(t *twin, text string) *script {
 
 // multiScript returns the script that decides ops of the twins in set.
 func (s *scripts) multiScript(set uint64) *script {
-	if found, ok := s.multi.Load(set); ok {
-		return found.(*script)
-	}
-	var text, names, collections strings.Builder
-	text.WriteString(s.time)
-	for _, t := range twins {
-		if set&(1<<t.number) == 0 {
-			continue
+	return once(&s.multi, set, func() *script {
+		var text, names, collections strings.Builder
+		text.WriteString(s.time)
+		for _, t := range twins {
+			if set&(1<<t.number) == 0 {
+				continue
+			}
+			text.WriteString(withoutComments(t.Text))
+			fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
+			fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
 		}
-		text.WriteString(withoutComments(t.Text))
-		fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
-		fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
-	}
-	text.WriteString(withoutComments(saneLua))
-	text.WriteString(withoutComments(saveLua))
-	fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
-	text.WriteString(withoutComments(multiLua))
-	made, _ := s.multi.LoadOrStore(set, newScript(text.String()))
-	return made.(*script)
+		text.WriteString(withoutComments(saneLua))
+		text.WriteString(withoutComments(saveLua))
+		fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
+		text.WriteString(withoutComments(multiLua))
+		return newScript(text.String())
+	})
 }
 
 // withoutComments drops the lines of comment that begin a text.
@@ -150,10 +154,8 @@ func listTwins() []*twin {
 }
 
 func twinIn(all []*twin, name string) *twin {
-	for _, t := range all {
-		if t.Name == name {
-			return t
-		}
+	if i := slices.IndexFunc(all, func(t *twin) bool { return t.Name == name }); i >= 0 {
+		return all[i]
 	}
 	return nil
 }

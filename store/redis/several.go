@@ -321,8 +321,5 @@ func (d driver) finish(ops []weir.Op, all []asked) error {
 	for i := range ops {
 		ops[i].Now = now
 	}
-	for i := range all {
-		all[i].Now = all[i].now
-	}
 	return err
 }

@@ -222,7 +222,7 @@ func (s *Store) errorOf(err error) error {
 		return s.about(errLost)
 	case r.Outcome == transport.CallerGone:
 		s.stats.timeouts.Add(1)
-		return &TimeoutError{Sent: r.MayRun, Err: r.Err, caller: true, result: r}
+		return &TimeoutError{Sent: r.MayRun, Err: r.Err, result: r}
 	case errors.Is(r.Err, transport.ErrLate):
 		s.stats.timeouts.Add(1)
 		return s.about(&TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded})
