@@ -26,11 +26,7 @@ func Check(l *weir.Limit, regions int) error {
 	case l.Anchor == params.AnchorFirst:
 		return errors.New("windows that begin with the first request begin differently in each region: use windows from the epoch")
 	}
-	if capOf(l, regions) < 1 {
-		least := regions - 1
-		if l.Algorithm != algorithm.FixedWindow {
-			least *= 2
-		}
+	if least := sharesOf(l, regions); capOf(l, regions) < 1 {
 		return fmt.Errorf("max_overshoot of %d units gives each of %d regions less than one: make it at least %d", min(l.Overshoot(), l.Burst), regions, least)
 	}
 	return nil
@@ -44,10 +40,7 @@ func CheckCost(l *weir.Limit, regions int, cost int64) error {
 	if l.Consistency.Mode == params.ConsistencyLocal || Check(l, regions) != nil || l.Traits()&weir.Sketches != 0 || cost <= most {
 		return nil
 	}
-	least := cost * int64(max(regions-1, 1))
-	if l.Algorithm != algorithm.FixedWindow {
-		least *= 2
-	}
+	least := cost * sharesOf(l, regions)
 	cure := fmt.Sprintf("raise max_overshoot to %d, or lower the cost", least)
 	if least > l.Burst {
 		cure = "lower the cost, or use consistency: local"
@@ -56,12 +49,17 @@ func CheckCost(l *weir.Limit, regions int, cost int64) error {
 }
 
 // capOf returns how many units of l a region may have admitted that another
-// does not know of. Where one epoch meets the next both may be in use, unless the
-// limit's own windows are the epochs.
+// does not know of.
 func capOf(l *weir.Limit, regions int) int64 {
-	over := min(l.Overshoot(), l.Burst)
+	return min(l.Overshoot(), l.Burst) / sharesOf(l, regions)
+}
+
+// sharesOf returns into how many caps an overshoot is divided: one of each other region,
+// and two where one epoch meets the next, unless the limit's own windows are the epochs.
+func sharesOf(l *weir.Limit, regions int) int64 {
+	n := int64(max(regions-1, 1))
 	if l.Algorithm != algorithm.FixedWindow {
-		over /= 2
+		n *= 2
 	}
-	return over / int64(max(regions-1, 1))
+	return n
 }

@@ -1,7 +1,6 @@
 package region
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -45,22 +44,18 @@ func (s *Store) run() {
 // closes it begins the last one of each key, and waits for room until the given time.
 func (s *Store) publish(closing clock.Node) {
 	for _, p := range s.table.take(s.clock.Now(), closing > 0) {
-		for s.pushing.Load() >= pushesAtOnce && s.clock.Now() < closing {
-			s.env.Park(context.Background(), s.room, tickEvery)
-		}
-		if s.pushing.Load() >= pushesAtOnce {
-			s.table.finish(p.outbound, 0, false, s.clock.Now())
-			continue
+		if s.pushing.Load() == pushesAtOnce {
+			if s.clock.Now() >= closing {
+				s.table.finish(p.outbound, 0, false, s.clock.Now())
+				continue
+			}
+			s.queue.Wait() // every push ends in time
 		}
 		s.pushing.Add(1)
 		s.queue.Go(func() { // which is open: close waits for this loop
 			own, ok := s.push(p)
 			s.table.finish(p.outbound, own, ok, s.clock.Now())
 			s.pushing.Add(-1)
-			select {
-			case s.room <- struct{}{}:
-			default: // it is open
-			}
 		})
 	}
 }

@@ -54,24 +54,22 @@ type Options struct {
 // Store is the store of one region, on which it counts together with others. Safe for
 // concurrent use.
 type Store struct {
-	own     weir.Store
-	name    string
-	seed    maphash.Seed
-	clock   *clock.Clock
-	env     *transport.Env
-	queue   *transport.Queue // of what no decision waits for
-	peers   []*peer
-	limits  sync.Map // of *regional by Limit.ID, nil for limits that each region counts alone
-	log     *slog.Logger
-	probe   *weir.Limit     // by which a store is asked that may be out: any will do
-	ctx     context.Context // ends when the loop is to
-	stop    context.CancelFunc
-	loop    *transport.Group
-	closing sync.Once
-	table   *table
-	// pushing is how many pushes are under way, and room is opened when one ends.
-	pushing  atomic.Int64
-	room     transport.Gate
+	own      weir.Store
+	name     string
+	seed     maphash.Seed
+	clock    *clock.Clock
+	env      *transport.Env
+	queue    *transport.Queue // of what no decision waits for
+	peers    []*peer
+	limits   sync.Map // of *regional by Limit.ID, nil for limits that each region counts alone
+	log      *slog.Logger
+	probe    *weir.Limit     // by which a store is asked that may be out: any will do
+	ctx      context.Context // ends when the loop is to
+	stop     context.CancelFunc
+	loop     *transport.Group
+	closing  sync.Once
+	table    *table
+	pushing  atomic.Int64 // how many pushes are under way
 	capped   atomic.Uint64
 	overshot atomic.Int64
 }
@@ -109,7 +107,7 @@ func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*St
 	opt.ProbeEvery, opt.Logger = cmp.Or(opt.ProbeEvery, 250*time.Millisecond), cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{
 		own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: c, env: env, log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow),
-		loop: transport.NewGroup(env), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)), room: transport.NewGate(),
+		loop: transport.NewGroup(env), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.probe.Compile(); err != nil {

@@ -59,6 +59,9 @@ type Queue struct {
 func New(driver Driver, env *Env, opt Options) *Queue {
 	t := &opt.Tuning
 	opt.Workers, opt.Batch, opt.Waiting = cmp.Or(t.Workers, opt.Workers), cmp.Or(t.Batch, opt.Batch), cmp.Or(t.Waiting, opt.Waiting)
+	if t.Send == nil {
+		t.Send = Driver.Send
+	}
 	q := &Queue{env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
 	q.work.env, q.helpers.env = env, env
 	q.ctx, q.cancel = context.WithCancel(context.Background())

@@ -98,12 +98,7 @@ func (s *shard) run() {
 				c.Context, c.report = begun(c.Context, len(c.Ops))
 			}
 		}
-		d := s.q.driven.Load()
-		if send := s.q.opt.Tuning.Send; send != nil {
-			send(d, s.index, batch)
-		} else {
-			d.Send(s.index, batch)
-		}
+		s.q.opt.Tuning.Send(s.q.driven.Load(), s.index, batch)
 		clear(batch)
 	}
 }
