@@ -68,7 +68,8 @@ func (m *maintenance) sweep() {
 // one shard in a call.
 func (m *maintenance) sendReturns() {
 	for !m.queue.IsOpen() {
-		some := m.returns.Take(m.clock.Latest(m.clock.Now()))
+		now := m.clock.Now()
+		some := m.returns.Take(now, m.clock.Latest(now))
 		if some == nil {
 			return
 		}

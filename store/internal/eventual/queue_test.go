@@ -108,7 +108,7 @@ func TestEventualOverAQueue(t *testing.T) {
 			d.PushDue(clock.Never - 1)
 		}
 		queues[i].Wait()
-		for _, b := range d.Returns.Take(0) {
+		for _, b := range d.Returns.Take(0, 0) {
 			back += b.Free
 		}
 	}

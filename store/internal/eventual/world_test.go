@@ -163,7 +163,7 @@ func (w *world) crash(i int) {
 
 // giveBack sends what waits to be returned.
 func (n *node) giveBack() {
-	for some := n.Returns.Take(clock.Store(epoch + n.true)); some != nil; some = n.Returns.Take(0) {
+	for some := n.Returns.Take(0, clock.Store(epoch+n.true)); some != nil; some = n.Returns.Take(0, 0) {
 		for i := range some {
 			n.take([]weir.Op{some[i].Op()})
 		}

@@ -235,7 +235,7 @@ func TestReloadDrainsLots(t *testing.T) {
 		if n.Clock.Now() <= start.Add(d.brief) {
 			t.Fatal("time stands still")
 		}
-		for _, b := range n.returns.Take(0) {
+		for _, b := range n.returns.Take(0, 0) {
 			if b.Limit != d.by {
 				t.Errorf("%s: returned by %d", a.Name(), b.Limit.Count)
 			}

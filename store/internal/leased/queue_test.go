@@ -74,7 +74,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 						admitted.Add(o.Cost)
 					}
 					h.Parts = h.Parts[:0]
-					returns.Finish(returns.Take(0), c.Now(), lot.Unknown)
+					returns.Finish(returns.Take(0, 0), c.Now(), lot.Unknown)
 				}
 			})
 		}

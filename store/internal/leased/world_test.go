@@ -135,7 +135,7 @@ func (w *world) land() {
 
 // giveBack sends what waits to be returned.
 func (n *node) giveBack() {
-	for some := n.returns.Take(clock.Store(epoch + n.true)); some != nil; some = n.returns.Take(0) {
+	for some := n.returns.Take(0, clock.Store(epoch+n.true)); some != nil; some = n.returns.Take(0, 0) {
 		for i := range some {
 			n.take([]weir.Op{some[i].Op()})
 		}

@@ -53,7 +53,7 @@ func (b *bench) lot(id, units int64, expiry clock.Node) Lot {
 // took checks what has been surrendered since.
 func (b *bench) took(want ...Lot) {
 	b.Helper()
-	got := b.back.Take(0)
+	got := b.back.Take(0, 0)
 	b.back.Finish(got, 0, Accepted)
 	if len(got) != len(want) {
 		b.Fatalf("%d returns, want %d: %+v", len(got), len(want), got)
@@ -349,7 +349,7 @@ func TestUnitsAreConserved(t *testing.T) {
 					e.ExpireBy(now + clock.Node(r.Int64N(100)))
 				}
 			case 7:
-				taken = append(taken, b.back.Take(0)...)
+				taken = append(taken, b.back.Take(0, 0)...)
 			case 8:
 				end := Outcome(r.IntN(3))
 				for _, x := range taken {

@@ -33,6 +33,15 @@ func (b *Return) Op() weir.Op {
 	return o
 }
 
+// hasEnded reports whether nothing is to be given back any more: units have come back by
+// themselves. What is kept of permits that have ended would be taken anew.
+func (b *Return) hasEnded(now clock.Node, wall clock.Store) bool {
+	if b.isNamed() {
+		return b.Rest > 0 && b.Expiry <= now
+	}
+	return b.ID != 0 && b.ID <= int64(wall)
+}
+
 func (b *Return) isNamed() bool { return b.Limit.Traits()&weir.Leases != 0 }
 
 func (b *Return) size() int64 { return int64(unsafe.Sizeof(*b)) + int64(len(b.Key)) }
@@ -106,9 +115,9 @@ func (r *Returns) push(list *[]Return, b Return) {
 	*list = append(*list, b)
 }
 
-// Take takes out what is given back in one call at the store's time now. [Returns.Finish]
-// must follow.
-func (r *Returns) Take(now clock.Store) []Return {
+// Take takes out what is given back in one call at now, by the store's time at wall.
+// [Returns.Finish] must follow before the next Take.
+func (r *Returns) Take(now clock.Node, wall clock.Store) []Return {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.waiting) > 0 {
@@ -117,7 +126,7 @@ func (r *Returns) Take(now clock.Store) []Return {
 		r.waiting = r.waiting[n:]
 		some = slices.DeleteFunc(some, func(b Return) bool {
 			r.bytes -= b.size()
-			return !b.isNamed() && b.ID != 0 && b.ID <= int64(now)
+			return b.hasEnded(now, wall)
 		})
 		if len(some) > 0 {
 			return some
@@ -152,7 +161,8 @@ const (
 	Unknown                 // they may have been given back
 )
 
-// Finish ends the call of some returns at now.
+// Finish ends the call of some returns at now. What was to be kept of permits of which fewer
+// are kept by now is not told later.
 func (r *Returns) Finish(some []Return, now clock.Node, end Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,11 +177,21 @@ func (r *Returns) Finish(some []Return, now clock.Node, end Outcome) {
 			r.Stranded.Add(uint64(b.Free))
 		}
 	}
+	if end != Accepted || len(r.later) == 0 {
+		return
+	}
+	r.later = slices.DeleteFunc(r.later, func(old Return) bool {
+		drop := slices.ContainsFunc(some, func(b Return) bool { return b.ID == old.ID && b.Key == old.Key && b.isNamed() && b.Rest < old.Rest })
+		if drop {
+			r.bytes -= old.size()
+		}
+		return drop
+	})
 }
 
-// Resume has what was not sent, or not answered, given back again.
+// Resume has what was not sent, or not answered, given back again, before what came after it.
 func (r *Returns) Resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting, r.later = append(r.waiting, r.later...), nil
+	r.waiting, r.later = append(r.later, r.waiting...), nil
 }

@@ -24,29 +24,29 @@ func TestUnitsAreGivenBackOnce(t *testing.T) {
 		}
 	}
 	r.Add(units(l, 100, 1))
-	r.Finish(r.Take(0), 0, Accepted)
+	r.Finish(r.Take(0, 0), 0, Accepted)
 	check(1, 0, 0)
 	r.Add(units(l, 100, 2))
-	r.Finish(r.Take(0), 0, Unknown)
+	r.Finish(r.Take(0, 0), 0, Unknown)
 	check(1, 2, 0)
 	r.Resume()
-	if some := r.Take(0); some != nil {
+	if some := r.Take(0, 0); some != nil {
 		t.Errorf("offered again: %+v", some)
 	}
 	r.Add(units(l, 100, 4))
-	r.Finish(r.Take(0), 0, Unsent)
+	r.Finish(r.Take(0, 0), 0, Unsent)
 	check(1, 2, 1)
-	if some := r.Take(0); some != nil {
+	if some := r.Take(0, 0); some != nil {
 		t.Errorf("offered again at once: %+v", some)
 	}
 	r.Resume()
-	r.Finish(r.Take(0), 0, Accepted)
+	r.Finish(r.Take(0, 0), 0, Accepted)
 	check(5, 2, 0)
 	// After their receipt units have come back already.
 	r.Add(units(l, 100, 8))
 	r.Add(units(l, 101, 16))
 	r.Add(units(l, 0, 32))
-	some := r.Take(100)
+	some := r.Take(0, 100)
 	if len(some) != 2 || some[0].ID != 101 || some[1].ID != 0 {
 		t.Errorf("%+v", some)
 	}
@@ -76,7 +76,7 @@ func TestPermitsAreGivenBackUntilTheyEnd(t *testing.T) {
 	} {
 		r := NewReturns(1<<20, func() {})
 		r.Add(Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Free: 3, Expiry: 100}, Again: x.again})
-		r.Finish(r.Take(1000), clockNode(x.now), x.end)
+		r.Finish(r.Take(0, 1000), clockNode(x.now), x.end)
 		r.Resume()
 		again := []bool{}
 		for _, b := range r.waiting {
@@ -97,6 +97,37 @@ func TestReturnsAskForARefundOrARest(t *testing.T) {
 	b.Rest = 6
 	if o := b.Op(); o.Cost != 6 || o.Verb != weir.Spend {
 		t.Errorf("%+v", o)
+	}
+}
+
+// What is to be kept of permits is told before that fewer are kept, and neither after that
+// nor after they have ended: it would be taken anew, and nobody has it.
+func TestRestIsNotTakenAnew(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.Concurrency)
+	part, all := Return{Key: "key", Rest: 6, Lot: Lot{ID: 7, Limit: l, Free: 3, Expiry: 100}}, Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Free: 6, Expiry: 100}}
+	fail := func() *Returns {
+		r := NewReturns(1<<20, func() {})
+		r.Add(part)
+		r.Finish(r.Take(0, 0), 0, Unsent)
+		return r
+	}
+	r := fail()
+	r.Add(all)
+	r.Resume()
+	if some := r.Take(0, 0); len(some) != 2 || some[0].Rest != 6 || some[1].Rest != 0 {
+		t.Errorf("in the order %+v", some)
+	}
+	r = fail()
+	r.Add(all)
+	r.Finish(r.Take(0, 0), 0, Accepted)
+	r.Resume()
+	if some := r.Take(0, 0); some != nil || r.bytes != 0 {
+		t.Errorf("after all: %+v, %d bytes", some, r.bytes)
+	}
+	r = fail()
+	r.Resume()
+	if some := r.Take(100, 0); some != nil || r.bytes != 0 {
+		t.Errorf("after their end: %+v, %d bytes", some, r.bytes)
 	}
 }
 
@@ -124,7 +155,7 @@ func TestReturnsAreBounded(t *testing.T) {
 		t.Error("there is room where there is none, or none where there is")
 	}
 	calls := 0
-	for some := r.Take(0); some != nil; some = r.Take(0) {
+	for some := r.Take(0, 0); some != nil; some = r.Take(0, 0) {
 		if calls++; len(some) > AtOnce {
 			t.Errorf("%d in one call", len(some))
 		}
@@ -143,8 +174,8 @@ func TestPermitsKeepTheRestOfTheirName(t *testing.T) {
 	tag := tb.Tag("key", l)
 	g := tb.Shard(tag)
 	e := g.Add(tag, "key", l, 0, 0)
-	e.Add(Lot{ID: 7, Limit: l, Fetched: 9, Free: 5}, 2)
-	e.Add(Lot{ID: 8, Limit: l, Fetched: 2, Free: 2}, 2)
+	e.Add(Lot{ID: 7, Limit: l, Fetched: 9, Free: 5, Expiry: 100}, 2)
+	e.Add(Lot{ID: 8, Limit: l, Fetched: 2, Free: 2, Expiry: 100}, 2)
 	e.Cut(1, 2)
 	e.Cut(0, 2)
 	if len(e.Lots()) != 1 || e.Lots()[0].Fetched != 7 || e.Free() != 3 {
@@ -156,7 +187,7 @@ func TestPermitsKeepTheRestOfTheirName(t *testing.T) {
 	}
 	g.Drop(e)
 	got := ""
-	for _, b := range r.Take(0) {
+	for _, b := range r.Take(0, 0) {
 		got += fmt.Sprintln(b.ID, b.Free, b.Rest, b.Op().Verb)
 	}
 	if want := "8 2 0 refund\n7 2 7 spend\n7 3 4 spend\n"; got != want {

@@ -124,7 +124,7 @@ func TestTableIsBoundedAndLosesNothing(t *testing.T) {
 	sent := uint64(0)
 	var back *Returns
 	send := func() {
-		for some := back.Take(0); some != nil; some = back.Take(0) {
+		for some := back.Take(0, 0); some != nil; some = back.Take(0, 0) {
 			back.Finish(some, 0, Accepted)
 			sent += uint64(len(some))
 		}
@@ -217,7 +217,7 @@ func TestForgottenKeyGivesNothingBack(t *testing.T) {
 	if held, _ := b.Forget("key", b.limit); held || b.Shard(b.tag).Get(b.tag, "key") != nil {
 		t.Error("something is still held")
 	}
-	if some := b.back.Take(0); len(some) != 1 || some[0].Key != "other" || b.back.bytes != 0 {
+	if some := b.back.Take(0, 0); len(some) != 1 || some[0].Key != "other" || b.back.bytes != 0 {
 		t.Errorf("%+v are given back", some)
 	}
 }
@@ -267,7 +267,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 				tb.Undo(&h, clock.Node(n))
 				if n%100 == 0 {
 					tb.Sweep(clock.Node(n))
-					back.Finish(back.Take(0), 0, Unknown)
+					back.Finish(back.Take(0, 0), 0, Unknown)
 					tb.Held()
 				}
 			}

@@ -365,12 +365,12 @@ func TestPermitsOfRefusedRequestsAreReturned(t *testing.T) {
 		if failed := w.Decide(context.Background(), ops, err); failed != nil || ops[0].Decision.Allowed() {
 			t.Fatal(ops, failed)
 		}
-		back := w.Returns.Take(0)
+		back := w.Returns.Take(0, 0)
 		if len(back) != want || want > 0 && (back[0].ID != 77 || back[0].Free != 2 || !back[0].Again) {
 			t.Errorf("%v: %+v", err, back)
 		}
 		release := []weir.Op{{Key: "a", Limit: l, Cost: 2, ID: 77, NewLease: true, Verb: weir.Refund}}
-		if failed := w.Decide(context.Background(), release, err); failed != nil || len(w.Returns.Take(0)) != 1 {
+		if failed := w.Decide(context.Background(), release, err); failed != nil || len(w.Returns.Take(0, 0)) != 1 {
 			t.Errorf("a release is not sent later: %v", failed)
 		}
 	}

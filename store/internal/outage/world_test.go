@@ -155,7 +155,7 @@ func (w *world) pay() {
 
 // returned sends what waits to be given back, and returns the units.
 func (w *world) returned() (n int64) {
-	for some := w.Returns.Take(0); some != nil; some = w.Returns.Take(0) {
+	for some := w.Returns.Take(0, 0); some != nil; some = w.Returns.Take(0, 0) {
 		for i := range some {
 			n += some[i].Free
 			w.take(some[i].Op())

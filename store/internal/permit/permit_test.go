@@ -399,7 +399,7 @@ func TestUnansweredFetchIsReturnedByName(t *testing.T) {
 			t.Fatal("answered")
 		}
 		for range 2 {
-			some := n.Returns.Take(0)
+			some := n.Returns.Take(0, 0)
 			if len(some) != 1 || some[0].Expiry <= n.Clock.Now() {
 				t.Errorf("not returned: %+v", some)
 			}

@@ -151,7 +151,7 @@ func (w *world) land() {
 // answer, and carried out late.
 func (n *node) giveBack(r *rand.Rand) {
 	n.Returns.Resume()
-	for some := n.Returns.Take(0); some != nil; some = n.Returns.Take(0) {
+	for some := n.Returns.Take(0, 0); some != nil; some = n.Returns.Take(0, 0) {
 		for i := range some {
 			fate := 0
 			if r != nil {
