@@ -87,7 +87,11 @@ func New(ticks func() Node, wall func() Store) *Clock {
 		wall = func() Store { return Store(time.Now().UnixMicro()) }
 	}
 	c := &Clock{base: time.Now(), ticks: ticks, wall: wall, tolerance: leastLoss, ahead: math.MaxInt64, byShard: map[int]int64{}}
-	c.latest.Store(c.base.UnixMicro() - c.Elapsed())
+	begin := c.base.UnixMicro()
+	if wall != nil {
+		begin = int64(wall())
+	}
+	c.latest.Store(begin - c.Elapsed())
 	c.earliest.Store(unknown)
 	return c
 }
