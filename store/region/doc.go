@@ -24,6 +24,10 @@
 // taken off the region's own counter, if the refund names their epoch, and not off the
 // copies of others, which may be too high for a while and never too low.
 //
+// Under a store of package shared that one's queue drives the own store's driver, and each
+// call is carried out there with its counters. Reports go by queues before the drivers of
+// the stores, one for each.
+//
 // Who owns what: the own store owns all counters. A node remembers, bounded in bytes, what
 // it has heard of the counters of keys in use, which is allowed to be old: it only decides
 // when to push and by which reserve to ask, and an old one refuses too much. One node of a

@@ -23,7 +23,8 @@
 //     breaker opened. So a call is sent at most once, and a call that was never sent is
 //     known not to have run.
 //   - The driver owns its Ops from Send to Finish. A batch is sent as one; each of its
-//     calls is finished on its own.
+//     calls is finished on its own. What [Tuning].Send puts before a driver may carry one
+//     out by others that nobody judges, with [Call.Ask].
 //   - With Finish it is its caller's again. If that has left, the callback that it gave
 //     to [Result.Then] gets the answer, and nobody uses the call a second time.
 //
