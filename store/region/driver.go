@@ -11,33 +11,20 @@ import (
 var _ transport.Driven = (*Store)(nil)
 
 // Driver implements transport.Driven by the own store's driver, which gets calls with the
-// counters of the region.
+// counters of the region. As many calls are under way at a time as that wants, and none waits
+// for the others of a batch, as it may be made several times.
 func (s *Store) Driver() (transport.Driver, transport.Tuning) {
 	d, t := transport.DriverOf(s.own)
-	t.Send = s.send
+	t.Workers, t.Batch, t.Send = t.Workers*max(t.Batch, 1), 1, s.send
 	return d, t
 }
 
-// send has the own driver carry out calls, each of those that regions count together by
-// calls of its own.
-func (s *Store) send(own transport.Driver, shard int, calls []*transport.Call) {
-	alone := calls[:0]
-	var pending *transport.Group
-	for _, c := range calls {
-		if !s.joins(c.Ops) {
-			alone = append(alone, c)
-			continue
-		}
-		if pending == nil {
-			pending = transport.NewGroup(s.env)
-		}
-		pending.Go(func() { c.Finish(s.decide(c)) })
-	}
-	if len(alone) > 0 {
-		own.Send(shard, alone)
-	}
-	if pending != nil {
-		pending.Wait()
+// send has the own driver carry out the call of a batch, which is one, or calls in its stead.
+func (s *Store) send(own transport.Driver, shard int, batch []*transport.Call) {
+	if c := batch[0]; s.joins(c.Ops) {
+		c.Finish(s.decide(c))
+	} else {
+		own.Send(shard, batch)
 	}
 }
 

@@ -102,6 +102,6 @@ func newPair(t *testing.T, shards int) (stores [2][2]*servers, regions [2]*regio
 	base := time.Now()
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base).Microseconds() + 1) }, nil)
 	return stores, regions, transport.New(driver, env, transport.Options{
-		Budget: 20 * time.Millisecond, Timeout: time.Second, Workers: 4, Batch: 4, Waiting: 100, PerKey: 10, ProbeEvery: time.Second, Tuning: tuning,
+		Budget: 20 * time.Millisecond, Timeout: time.Second, Workers: 4, Batch: 1, Waiting: 100, PerKey: 10, ProbeEvery: time.Second, Tuning: tuning,
 	})
 }
