@@ -54,6 +54,10 @@ var breakages = []breakage{
 	{"B11 a permit is handed out for longer than its lot lives", "internal/permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < min(now, until)"},
 	{"B11 a lot grows under its name", "internal/permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
 	{"B12 the share goes back before the debt is acknowledged", "internal/outage/debts.go", "Pay", "sent, errs := u.Charge(ops)", "for i, d := range paid {\n\t\t\tback := []weir.Op{{Key: d.key, Limit: d.share, Cost: ops[i].Cost, Role: weir.Always, Verb: weir.Refund}}\n\t\t\tif err := u.Local.Take(context.Background(), back); err != nil {\n\t\t\t\treturn 0, err\n\t\t\t}\n\t\t}\n\t\tsent, errs := u.Charge(ops)"},
+	{"a server that is out ends calls of all", "internal/transport/shard.go", "enter", "if s.breaker.isOpen.Load() {", "isOpen := false\n\tfor i := range s.q.shards {\n\t\tisOpen = isOpen || s.q.shards[i].breaker.isOpen.Load()\n\t}\n\tif isOpen {"},
+	{"a refused request over several servers stays charged", "internal/transport/cross.go", "chargeFirst", "refuses(ops) {\n\t\t\tt.refundGroups(t.groups[:i])", "refuses(ops) {"},
+	{"a region admits without what others need not know", "region/join.go", "Join", "return len(s.peers) + 1, r.cap, nil", "r.cap = l.Burst\n\treturn len(s.peers) + 1, r.cap, nil"},
+	{"a region takes for known what one other region knows", "region/push.go", "pushToPeers", "if !s.pushTo(p, key, c, l, own, was) {", "if !s.pushTo(p, key, c, l, own, was) && p == s.peers[0] {"},
 	{"B12 the end of a caller counts as a failure", "internal/transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true, false) || opened"},
 }
 

@@ -60,7 +60,7 @@ func (c *client) decide() {
 	switch {
 	case c.at == atPermits:
 		c.acquire()
-	case what == 1:
+	case what == 1 && c.layout != regions: // else they are settled where they were made
 		c.reserve()
 	case what <= 3 && len(c.reservations) > 0:
 		c.settle()
@@ -96,7 +96,7 @@ func (c *client) take(ops []weir.Op) (passes, byServer bool) {
 	byServer = err == nil && !slices.ContainsFunc(ops, func(o weir.Op) bool { return isByPolicy(o.Decision) })
 	if passes = err == nil && weir.Fold(ops).Allowed(); !passes {
 		if at := c.limitOf(ops[0].Limit.ID()); len(ops) == 2 && ops[1].Role == weir.Shadow && (a.charged[at] > 0 || before != c.sureness) {
-			c.truths[at].refund(c.homes[at].time(), ops[0].Cost, 0) // it is undone
+			c.truths[at].refund(c.homeAt(at).time(), ops[0].Cost, 0) // it is undone
 		}
 		return false, byServer
 	}
@@ -119,7 +119,7 @@ func (c *client) note(o *weir.Op, isAlone bool) {
 	if !isByPolicy(o.Decision) {
 		return // a server has noted it, or the node where it was drawn
 	}
-	if s := c.homes[at]; !c.isSet && c.isSound(s) && c.now > s.slow+2*budget && (c.isHealthy && c.layout == alone || isAlone && c.layout != ring) {
+	if s := c.homeAt(at); !c.isSet && c.isSound(s) && c.now > s.slow+2*budget && (c.isHealthy && c.layout == alone || isAlone && c.layout != ring && c.layout != regions) {
 		c.fail("%s is decided by policy, and the server is there", o.Limit.Name)
 	}
 	c.degraded++
@@ -128,7 +128,11 @@ func (c *client) note(o *weir.Op, isAlone bool) {
 
 // takeTwo asks for a decision by two limits, of which one may be a shadow.
 func (c *client) takeTwo() {
-	c.ops[0], c.ops[1] = c.op(c.at), c.op((c.at+1+c.IntN(atPermits-1))%atPermits)
+	other := (c.at + 1 + c.IntN(atPermits-1)) % atPermits
+	if c.layout == regions && other == atStrict { // no region has it alone
+		return
+	}
+	c.ops[0], c.ops[1] = c.op(c.at), c.op(other)
 	if c.IntN(4) == 0 {
 		c.ops[1].Role = weir.Shadow
 	}
@@ -161,7 +165,7 @@ func (f *fleet) isCurrent(o *weir.Op) bool { return f.limits[f.limitOf(o.Limit.I
 func (c *client) refunded(o *weir.Op, units int64) {
 	at := c.limitOf(o.Limit.ID())
 	c.event("refund", c.index, int64(at), units)
-	c.truths[at].refund(c.homes[at].time(), units, o.Receipt())
+	c.truths[at].refund(c.homeAt(at).time(), units, o.Receipt())
 	for _, n := range c.nodes {
 		n.shares[at].refund(n.localTime(), units, 0)
 	}
@@ -190,7 +194,7 @@ func (c *client) settle() {
 		c.reservations = c.reservations[:len(c.reservations)-1]
 		return
 	}
-	if r.tries == 1 {
+	if r.tries == 1 || c.homeOf(r.key).lostAt >= r.made { // its mark may be lost
 		c.refunded(&r.op, r.back)
 	}
 	ops := []weir.Op{{Key: r.key, Limit: c.marks, Cost: 1, Descriptor: marked}, r.op.UndoRest(r.back)}

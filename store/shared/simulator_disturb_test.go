@@ -35,7 +35,10 @@ func (f *fleet) disturb() {
 			f.kill(n.machine)
 			f.nodes[i] = f.boot(i)
 		case 2:
-			n.cutOff, n.cutFrom = f.now+4*us, f.IntN(len(f.servers)+1)-1
+			if n.cutOff, n.cutFrom = f.now+4*us, f.IntN(len(f.servers)+1)-1; f.layout == regions {
+				n.cutOff = 0
+				f.links[f.IntN(len(f.links))].disturb(us)
+			}
 		case 3:
 			f.servers[f.IntN(len(f.servers))].disturb(us)
 		case 4:
@@ -52,11 +55,7 @@ func (f *fleet) disturb() {
 		case 6: // replaced
 			if n.store != nil && !n.closing {
 				n.closing = true
-				f.start(n.machine, 0, func() {
-					if err := n.store.Close(); err != nil {
-						f.fail("node %d: %v", n.index, err)
-					}
-				})
+				f.start(n.machine, 0, n.close)
 				f.nodes[i] = f.boot(i)
 			}
 		default: // reloaded

@@ -12,24 +12,29 @@ import (
 type driver struct {
 	weir.Store
 	*node
-	queue *transport.Queue
+	reached []*server // one for each shard
+	link    *link     // to another region, nil: they are near
+	queue   *transport.Queue
 }
 
 // Driver implements transport.Driven.
 func (d *driver) Driver() (transport.Driver, transport.Tuning) {
 	t := transport.Tuning{Workers: 8, Waiting: 1000, Opened: d.opened, Closed: func(shard int) { d.event("closed", d.index, int64(shard)) }}
-	if len(d.servers) == 1 {
+	if len(d.reached) == 1 {
 		return d, t
 	}
 	t.RunsOnly, t.Bind = true, func(q *transport.Queue) { d.queue = q }
 	return divider{d}, t
 }
 
-func (d *driver) Shards() int { return len(d.servers) }
+func (d *driver) Shards() int { return len(d.reached) }
 
 // Shard implements transport.Driver: of a ring the keys of a server that is lost move.
 func (d *driver) Shard(key string) int {
-	if d.layout != ring {
+	switch {
+	case len(d.reached) == 1:
+		return 0
+	case d.layout != ring:
 		return d.ownerOf(key, func(int) bool { return true })
 	}
 	return d.ownerOf(key, func(server int) bool { return !d.queue.IsShardOpen(server) })
@@ -37,22 +42,48 @@ func (d *driver) Shard(key string) int {
 
 func (d *driver) Send(shard int, calls []*transport.Call) {
 	for _, c := range calls {
-		c.Finish(d.call(d.servers[shard], c))
+		c.Finish(d.call(d.reached[shard], c))
 	}
 }
 
 func (d *driver) Probe(shard int, within time.Duration) error {
-	s := d.servers[shard]
-	there, back := s.delays()
+	s := d.reached[shard]
+	there, back := d.delays(s)
 	d.sleep(min(there+back, within.Microseconds()))
 	if d.isDown(s) || there+back >= within.Microseconds() {
-		s.faulty = d.now
+		d.blame(s, d.now)
 		return errReset
 	}
 	return nil
 }
 
+// blame notes until when a server was late, or had no answer: not the link to it.
+func (d *driver) blame(s *server, until int64) {
+	if d.link == nil {
+		s.faulty = max(s.faulty, until)
+	}
+}
+
+// delays are how long a call takes there and back.
+func (d *driver) delays(s *server) (there, back int64) {
+	if there, back = s.delays(); d.link != nil {
+		there, back = there+d.link.delay(), back+d.link.delay()
+	}
+	return there, back
+}
+
+// opened notes that the breaker of a server has opened: only by what that did (I5).
+func (d *driver) opened(shard int, err error) {
+	d.event("opened", d.index, int64(shard))
+	if s := d.reached[shard]; d.link == nil && d.isSound(s) {
+		d.fail("the breaker of node %d opened, though server %d has answered in time: %v", d.index, s.index, err)
+	}
+}
+
 func (d *driver) isDown(s *server) bool {
+	if d.link != nil && d.now < d.link.cutUntil {
+		return true
+	}
 	return d.now < s.downUntil || d.now < d.cutOff && (d.cutFrom < 0 || d.cutFrom == s.index)
 }
 
@@ -60,41 +91,40 @@ func (d *driver) isDown(s *server) bool {
 // same, later.
 func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 	start, within := d.now, c.Within.Microseconds()
-	there, back := s.delays()
+	there, back := d.delays(s)
 	d.event("call", d.index, int64(s.index), there, back)
 	switch {
-	case there+back > budget:
-		s.faulty = max(s.faulty, start+budget)
+	case there+back > budget, there+back > budget/4 && d.layout == regions: // they make several calls
+		d.blame(s, start+budget)
 	case there+back > budget/4:
 		s.slow = start + there + back
 	}
-	ops, isForeground := c.Ops, within <= budget
-	a := requestOf(c, isForeground)
+	ops, a := c.Ops, requestOf(c)
 	if d.isPinnedElsewhere(s, ops) {
 		return &transport.Result{Outcome: transport.Rejected, Err: errMoved}
 	}
 	if d.isDown(s) || d.oneOf(d.troubles.loseCall) {
 		d.sleep(there)
-		s.faulty = d.now
+		d.blame(s, d.now)
 		d.event("lose call")
 		return a.unheard(transport.Failed, errReset)
 	}
 	if there >= within {
 		ops = cloneOps(ops)
 	}
-	if !isForeground && d.isPush(ops) && d.oneOf(d.troubles.repeat) {
+	if a == nil && d.isPush(ops) && d.oneOf(d.troubles.repeat) {
 		again := cloneOps(ops)
 		d.at(start+there+d.Int64N(10_000_000), func() {
 			if !d.isDown(s) {
 				d.event("repeat", d.index)
 				s.take(again)
-				d.served(s, again, nil, isForeground)
+				d.served(s, again, nil)
 			}
 		})
 	}
 	d.at(start+there, func() {
 		s.take(ops)
-		d.served(s, ops, a, isForeground)
+		d.served(s, ops, a)
 	})
 	if there+back >= within {
 		d.sleep(within)
@@ -102,7 +132,7 @@ func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 	}
 	d.sleep(there + back)
 	if d.oneOf(d.troubles.loseAnswer) || d.isDown(s) {
-		s.faulty = d.now
+		d.blame(s, d.now)
 		d.event("lose answer")
 		return a.unheard(transport.Failed, errReset)
 	}
@@ -111,7 +141,8 @@ func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 
 // served notes what a server has carried out for a node: what it decided for the request of
 // a client, and debts that were paid.
-func (n *node) served(s *server, ops []weir.Op, a *asking, isForeground bool) {
+func (d *driver) served(s *server, ops []weir.Op, a *asking) {
+	n, isForeground := d.node, a != nil
 	isPush := !isForeground && n.isPush(ops)
 	if isPush {
 		n.pushed(s, &ops[len(ops)-1])
@@ -131,11 +162,11 @@ func (n *node) served(s *server, ops []weir.Op, a *asking, isForeground bool) {
 			if i == 0 || ops[0].Role != weir.Always {
 				a.charge(at, o.Cost)
 			}
-			n.truths[at].admit(n.homes[at].timeOf(s, o.Now), o.Cost)
+			n.truths[at].admit(n.homeAt(at).timeOf(s, o.Now), o.Cost)
 		case isForeground && isUndo(o):
 			a.charge(at, -o.Cost)
-			n.truths[at].refund(n.homes[at].time(), o.Cost, o.ID)
-		case !isForeground && o.Verb == weir.Force && len(ops) == 1:
+			n.truths[at].refund(n.homeAt(at).time(), o.Cost, o.ID)
+		case !isForeground && o.Verb == weir.Force && (len(ops) == 1 || n.layout == regions && d.link == nil):
 			n.shares[at].refund(n.localTime(), o.Cost, 0)
 		}
 	}

@@ -22,6 +22,7 @@ type fleet struct {
 	layout       layout
 	servers      []*server
 	homes        [limits]*server // of the keys of the limits
+	links        []*link         // between regions
 	troubles     troubles
 	nodes        []*node
 	stores       []*Store      // of all nodes that ever were
@@ -112,7 +113,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		case atStrict:
 			l.Consistency.Mode = params.ConsistencyStrict
 		case atWindow, atBucket:
-			if f.layout != alone && f.IntN(2) == 0 {
+			if f.layout != alone && f.layout != regions && f.IntN(2) == 0 {
 				l.Consistency.Mode = params.ConsistencyStrict
 			}
 		case atTally:
@@ -125,6 +126,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		}
 		if !f.isQuick {
 			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 2*time.Second, 1+f.Int64N(2)
+		}
+		if f.layout == regions && at < atPermits && at != atStrict {
+			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, max(l.Count/4, 4)
 		}
 		f.limits[at] = f.compile(l)
 		f.truths[at] = newTruth(w, f.mostOf(l))
@@ -150,12 +154,16 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 // lay has servers keep the keys. The clocks of several are a second apart at most.
 func (f *fleet) lay(seed uint64) {
 	n := 1
-	if f.layout = [...]layout{alone, alone, alone, waiting, cluster, ring, alone}[seed%7]; f.layout != alone {
+	if f.layout = [...]layout{alone, alone, alone, waiting, cluster, ring, regions}[seed%7]; f.layout != alone {
 		n = 2 + f.IntN(2)
 	}
 	for i := range n {
 		s := newServer(f, i)
-		if f.servers = append(f.servers, s); i > 0 && f.IntN(2) == 0 {
+		f.servers = append(f.servers, s)
+		switch {
+		case f.layout == regions:
+			f.joinRegions(s)
+		case i > 0 && f.IntN(2) == 0:
 			s.set = f.Int64N(1_000_001) - 500_000
 		}
 		if f.failsOver {
@@ -182,7 +190,11 @@ func (f *fleet) compile(l *weir.Limit) *weir.Limit {
 // mostOf returns what is admitted by a limit at most.
 func (f *fleet) mostOf(l *weir.Limit) *weir.Limit {
 	most := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period}
-	if l.Consistency.Mode == params.ConsistencyEventual {
+	switch {
+	case l.Consistency.Mode != params.ConsistencyEventual:
+	case l.Traits()&weir.Refills != 0:
+		most.Burst = l.Burst + l.Consistency.MaxOvershoot
+	default:
 		most.Count += l.Consistency.MaxOvershoot
 	}
 	return f.compile(most)
@@ -223,6 +235,9 @@ func (f *fleet) settleAll() {
 	f.troubles = troubles{quick: 1000}
 	for _, s := range f.servers {
 		s.downUntil, s.stillUntil, s.slowUntil = 0, 0, 0
+	}
+	for _, l := range f.links {
+		l.cutUntil, l.slowUntil = 0, 0
 	}
 	for _, n := range f.nodes {
 		n.cutOff = 0

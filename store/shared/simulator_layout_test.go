@@ -16,6 +16,7 @@ const (
 	waiting               // each has some, which wait for it
 	ring                  // the keys of a server that is lost move to others, and come back
 	cluster               // each has slots of keys, of which a call takes one
+	regions               // each has all keys, for the nodes of its region
 )
 
 // slots are so many in a cluster.

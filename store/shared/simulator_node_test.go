@@ -2,12 +2,14 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
+	"github.com/weirlimit/weir/store/region"
 )
 
 // budget is that of a decision, in microseconds.
@@ -19,6 +21,7 @@ type node struct {
 	*machine
 	index   int64
 	store   *Store
+	region  *region.Store // nil: there is one region
 	clock   *clock.Clock
 	shares  []*truth // what it admits without the server, of each limit
 	reports reports
@@ -58,7 +61,7 @@ func (n *node) run() {
 		n.Fatal(err)
 	}
 	env := &transport.Env{Now: n.clock.Now, Go: func(g func()) { n.start(n.machine, 0, g) }, Park: n.park, Rand: n.Uint64}
-	s, err := newStore(&driver{node: n}, opt, n.clock, nil, env)
+	s, err := newStore(n.sharedStore(env), opt, n.clock, nil, env)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -100,14 +103,6 @@ func (n *node) ticks() clock.Node {
 
 // localTime is that of the node's own store.
 func (n *node) localTime() int64 { return epoch + n.now }
-
-// opened notes that the breaker of a server has opened: only by what that did (I5).
-func (n *node) opened(shard int, err error) {
-	n.event("opened", n.index, int64(shard))
-	if n.isSound(n.servers[shard]) {
-		n.fail("the breaker of node %d opened, though server %d has answered in time: %v", n.index, shard, err)
-	}
-}
 
 // isSound reports whether a server has answered in time for long enough that a node which
 // was not late itself has closed its breaker.
@@ -159,4 +154,15 @@ func (f *fleet) partsOf(l *weir.Limit) int64 {
 		return 1
 	}
 	return int64(f.leastNodes)
+}
+
+// close closes what the node has opened.
+func (n *node) close() {
+	err := n.store.Close()
+	if n.region != nil {
+		err = errors.Join(err, n.region.Close())
+	}
+	if err != nil {
+		n.fail("node %d: %v", n.index, err)
+	}
 }

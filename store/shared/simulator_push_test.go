@@ -34,7 +34,7 @@ func (r *reports) haveMoved() bool {
 // isPush reports whether a call that no decision waits for counts what a node has admitted by its tally.
 func (f *fleet) isPush(ops []weir.Op) bool {
 	last := &ops[len(ops)-1]
-	return len(ops) > 1 && last.Verb == weir.Force && f.limitOf(last.Limit.ID()) == atTally
+	return f.layout != regions && len(ops) > 1 && last.Verb == weir.Force && f.limitOf(last.Limit.ID()) == atTally
 }
 
 // pushed notes that a server has carried out a push. One that has lost writes, or to which

@@ -57,10 +57,7 @@ func (c *client) ask() *asking {
 }
 
 // requestOf returns the request that a call is made for, nil if none waits for it.
-func requestOf(c *transport.Call, isForeground bool) *asking {
-	if !isForeground {
-		return nil
-	}
+func requestOf(c *transport.Call) *asking {
 	a, _ := c.Context.Value(askingKey{}).(*asking)
 	return a
 }

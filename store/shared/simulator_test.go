@@ -1,7 +1,8 @@
 package shared
 
-// The simulator runs a fleet of nodes over one server in one goroutine at a time, by a
-// seed: the store runs as it is, and only time, waiting, names and the server are replaced.
+// The simulator runs a fleet of nodes in one goroutine at a time, by a seed, over one server,
+// several that divide the keys, or one in each of several regions: the store runs as it is,
+// and only time, waiting, names and the servers are replaced.
 //
 //	clients ---> Store ---> transport.Queue ---> driver ---> server
 //	               |  Env: Now, Go, Park, Rand    faults      rows

@@ -29,11 +29,11 @@ func (n *node) watchDraws() {
 }
 
 // Draw implements lot.Decider.
-func (w *watch) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	v, f := w.Decider.Draw(ctx, now, o, h)
+func (w *watch) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+	v, f := w.Decider.Draw(context.Background(), now, o, h) // no request waits for the calls of a flight
 	if v == lot.Charged && o.Charged {
 		w.event("draw", w.index, int64(w.at), o.Cost)
-		w.truths[w.at].admit(w.homes[w.at].time(), o.Cost)
+		w.truths[w.at].admit(w.homeAt(w.at).time(), o.Cost)
 		if w.at == atTally {
 			w.reports.admitted += o.Cost
 			w.lookAtSlack(o.Limit)
@@ -46,7 +46,7 @@ func (w *watch) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hol
 func (w *watch) Undo(now clock.Node, h *lot.Hold) {
 	for i := range h.Parts {
 		p := &h.Parts[i]
-		w.truths[w.at].refund(w.homes[w.at].time(), p.Free, p.ID)
+		w.truths[w.at].refund(w.homeAt(w.at).time(), p.Free, p.ID)
 	}
 	w.Decider.Undo(now, h)
 }
