@@ -167,7 +167,7 @@ func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own
 			p.failures.Add(1)
 			return false
 		}
-		p.clock.Observe(0, clock.Store(ops[0].Now), sent)
+		p.clock.Observe(p.queue.Shard(key), clock.Store(ops[0].Now), sent)
 		p.lastAnswer.Store(int64(s.clock.Now()))
 		if ops[0].Charged {
 			p.reported.Add(uint64(own - was))

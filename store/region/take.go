@@ -69,7 +69,8 @@ func (a asking) take(ops []weir.Op) error {
 		if err := a.call(all); err != nil {
 			return err
 		}
-		a.clock.Observe(0, clock.Store(all[js[0].own].Now), sent)
+		own := &all[js[0].own]
+		a.clock.Observe(a.queue.Shard(own.Key), clock.Store(own.Now), sent)
 		copy(ops, all)
 		for i := range js {
 			a.answer(&js[i], &ops[js[i].op], all, sent)

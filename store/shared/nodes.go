@@ -71,7 +71,6 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 		n.countsOnly.Store(true)
 		return nil
 	}
-	n.clock.Observe(0, clock.Store(ops[0].Now), sent)
 	// isSteady reads renewed before changed, so what a late renewal begins anew is written
 	// before the renewal.
 	now := n.clock.Now()

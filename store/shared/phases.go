@@ -97,10 +97,9 @@ func (d *decision) ask(ops []weir.Op, of []*policy) error {
 			ops[i].Limit = p.limit
 		}
 	}
-	if err != nil {
+	if d.observe(ops, sent, err) != nil {
 		return d.outage.Decide(d.ctx, ops, err)
 	}
-	d.clock.Observe(0, clock.Store(ops[0].Now), sent)
 	for i, p := range of {
 		o := &ops[i]
 		if p == nil || o.Decision.Limit == nil {

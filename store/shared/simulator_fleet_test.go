@@ -273,6 +273,7 @@ func simulate(t testing.TB, seed uint64, trace bool) (r result) {
 	}
 	f.run(seconds * 1_000_000)
 	if f.broken == "" {
+		f.checkClocks()
 		f.settleAll()
 	}
 	f.stopAll()

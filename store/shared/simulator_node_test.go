@@ -166,3 +166,13 @@ func (n *node) close() {
 		n.fail("node %d: %v", n.index, err)
 	}
 }
+
+// checkClocks looks whether nodes take time for lost for which nothing stood still: of
+// drifting clocks a second is.
+func (f *fleet) checkClocks() {
+	for _, n := range f.nodes {
+		if lost := n.clock.Lost() - n.slept; lost > 1_000_000 && f.layout != ring && !f.isSet && !f.failsOver {
+			f.fail("node %d takes %d microseconds for lost in which its clock ran", n.index, lost)
+		}
+	}
+}

@@ -68,10 +68,14 @@ func (s *Store) wire(opt *Options) {
 	}, opt.MaxBytes/8)
 }
 
-// observe has the clock take over the store's time of a call that was sent at sent.
+// observe has the clock take over the time of the shard that has answered a call which was
+// sent at sent.
 func (s *Store) observe(ops []weir.Op, sent clock.Node, err error) error {
-	if err == nil {
-		s.clock.Observe(0, clock.Store(ops[0].Now), sent)
+	for i := range ops {
+		if o := &ops[i]; err == nil && o.Role != weir.Deny {
+			s.clock.Observe(s.queue.Shard(o.Key), clock.Store(o.Now), sent)
+			break
+		}
 	}
 	return err
 }
