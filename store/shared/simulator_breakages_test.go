@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,7 +117,7 @@ func TestBreakagesAreCaught(t *testing.T) {
 				}
 			}
 			program := filepath.Join(dir, "simulator.test")
-			if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
+			if out, err := exec.Command("go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			start := childTime()
@@ -126,6 +127,14 @@ func TestBreakagesAreCaught(t *testing.T) {
 				t.Fatalf("not caught: %v\n%s", err, out)
 			}
 			what, _, _ = strings.Cut(what, "\n")
+			number, _, _ := strings.Cut(what, ":")
+			seed, err := strconv.ParseUint(number, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := simulate(t, seed, false); r.broken != "" {
+				t.Errorf("seed %d: %s, and nothing is broken", seed, r.broken)
+			}
 			t.Logf("caught after %v: seed %s", (childTime() - start).Round(100*time.Millisecond), what)
 		})
 	}
