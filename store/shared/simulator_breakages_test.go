@@ -58,7 +58,6 @@ var breakages = []breakage{
 	{"a server that is out ends calls of all", "internal/transport/shard.go", "enter", "if s.breaker.isOpen.Load() {", "isOpen := false\n\tfor i := range s.q.shards {\n\t\tisOpen = isOpen || s.q.shards[i].breaker.isOpen.Load()\n\t}\n\tif isOpen {"},
 	{"a refused request over several servers stays charged", "internal/transport/cross.go", "chargeFirst", "refuses(ops) {\n\t\t\tt.refundGroups(t.groups[:i])", "refuses(ops) {"},
 	{"a region admits without what others need not know", "region/join.go", "Join", "return len(s.peers) + 1, r.cap, nil", "r.cap = l.Burst\n\treturn len(s.peers) + 1, r.cap, nil"},
-	{"a region takes for known what one other region knows", "region/push.go", "pushToPeers", "if !s.pushTo(p, key, c, l, own, was) {", "if !s.pushTo(p, key, c, l, own, was) && p == s.peers[0] {"},
 	{"B12 the end of a caller counts as a failure", "internal/transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true, false) || opened"},
 }
 
