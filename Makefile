@@ -100,7 +100,7 @@ families: servers ## the long forms of the nets under each family of promises
 	cd internal/insight/dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
 
 soak: servers ## the long forms of the tests: minutes to hours
-	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem|Simulation|Breakages' $(PACKAGES)
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./lab/hostile
 	WEIR_SOAK=1 GOMEMLIMIT=9GiB $(GO) test -count=1 -timeout 3h -v ./internal/protocol
 

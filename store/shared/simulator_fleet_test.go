@@ -154,7 +154,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 // lay has servers keep the keys. The clocks of several are a second apart at most.
 func (f *fleet) lay(seed uint64) {
 	n := 1
-	if f.layout = [...]layout{alone, alone, alone, waiting, cluster, ring, regions}[seed%7]; seed%8 == 1 {
+	if f.layout = layouts[seed%uint64(len(layouts))]; seed%8 == 1 {
 		f.layout = alone // most decisions are of permits
 	} else if f.layout != alone {
 		n = 2 + f.IntN(2)

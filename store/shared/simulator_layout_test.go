@@ -19,6 +19,10 @@ const (
 	regions               // each has all keys, for the nodes of its region
 )
 
+// layouts are those of the seeds, in turn: as many as share no divisor with what else goes
+// by a seed's turn. Most faults need one server only, and that is found soonest there.
+var layouts = [...]layout{alone, alone, waiting, alone, cluster, alone, alone, ring, alone, regions, alone}
+
 // slots are so many in a cluster.
 const slots = 16
 
