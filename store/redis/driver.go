@@ -197,8 +197,8 @@ func (d driver) encodeSingle(o *weir.Op) (*call, error) {
 // appendTime appends the time that a test tells.
 func (s *Store) appendTime(c *call) {
 	if s.nowFunc != nil {
-		real, told := time.Now().UnixMilli(), s.nowFunc()
-		c.args = append(c.args, strconv.FormatInt(told, 10), strconv.FormatInt(max(real-told/1000, 0)+3600_000, 10))
+		real, now := time.Now().UnixMilli(), s.nowFunc()
+		c.args = append(c.args, strconv.FormatInt(now, 10), strconv.FormatInt(max(real-now/1000, 0)+3600_000, 10))
 	}
 }
 
