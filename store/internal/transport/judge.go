@@ -57,18 +57,20 @@ func (s *shard) watchFlight() {
 	}
 }
 
-// watch judges what is in flight, until nothing is.
+// watch judges what is in flight, until all of it has been judged.
 func (s *shard) watch() {
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
 	for until := clock.Node(0); ; {
 		s.mu.Lock()
-		opened, isBusy := s.recordResult(until), len(s.flight) > 0
+		opened := s.recordResult(until)
+		due := clock.Never
+		for _, c := range s.flight {
+			due = min(due, c.due)
+		}
+		isBusy := due != clock.Never
 		s.watched = isBusy
 		now := s.q.env.Now()
-		until = now + budget
-		for _, c := range s.flight {
-			until = min(until, c.due)
-		}
+		until = min(now+budget, due)
 		s.mu.Unlock()
 		if opened {
 			s.opened(errLate)

@@ -3,6 +3,8 @@ package transport
 import (
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/store/internal/clock"
 )
 
 // A shard is the calls of one part of the store that fails as one.
@@ -176,7 +178,9 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	case sent:
 		r.MayRun, r.left = true, c
 		r.Excused = time.Duration(c.sent-c.entered)*time.Microsecond > s.q.opt.Budget/8
-		s.watchFlight()
+		if c.due != clock.Never {
+			s.watchFlight()
+		}
 	case queued:
 		s.live--
 		s.sweep(listOf(c.class))
