@@ -1,6 +1,7 @@
 package region
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -72,3 +73,8 @@ func (s *Store) sweep() {
 		return true
 	})
 }
+
+// wall is the own store's time, as far as it is known.
+func (s *Store) wall() int64 { return int64(s.clock.Latest(s.clock.Now())) }
+
+func (s *Store) tag(key string, l *weir.Limit) uint64 { return maphash.String(s.seed, key) ^ l.ID() }

@@ -174,8 +174,3 @@ func (s *Store) Close() error {
 	})
 	return nil
 }
-
-// wall is the own store's time, as far as it is known.
-func (s *Store) wall() int64 { return int64(s.clock.Latest(s.clock.Now())) }
-
-func (s *Store) tag(key string, l *weir.Limit) uint64 { return maphash.String(s.seed, key) ^ l.ID() }

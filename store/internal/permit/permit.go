@@ -307,7 +307,3 @@ func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	g.Unlock()
 	d.Refusals.Learn(tag, d.limit, o.Cost, sent, left, d.refusal(sent, now))
 }
-
-// refusal is how long a refusal is remembered that was answered at now: not for long, as a
-// permit can become free at any time, but for whoever waited for it.
-func (d *Terms) refusal(sent, now clock.Node) int64 { return d.idle/8 + int64(now-sent) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
@@ -46,3 +47,7 @@ func NewTerms(l *weir.Limit) (*Terms, error) {
 	d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Period += spare })
 	return d, err
 }
+
+// refusal is how long a refusal is remembered that was answered at now: not for long, as a
+// permit can become free at any time, but for whoever waited for it.
+func (d *Terms) refusal(sent, now clock.Node) int64 { return d.idle/8 + int64(now-sent) }

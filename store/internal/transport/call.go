@@ -2,88 +2,12 @@ package transport
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
-
-// Class is by what time a call is judged.
-type Class uint8
-
-const (
-	// Foreground: a decision waits for it, for its budget.
-	Foreground Class = iota
-	// Background: no decision waits for it. It is judged by the timeout, and all of
-	// them take at most a quarter of a shard's calls.
-	Background
-	// Fetch: it has the timeout, as what it brings is of use however late it comes. It
-	// is late once more each time that a budget has passed, if a decision waits for it.
-	Fetch
-)
-
-// Outcome is how a call without an answer ended.
-type Outcome uint8
-
-const (
-	_          Outcome = iota // answered: no Result
-	Rejected                  // the server answered with an error about these ops
-	Failed                    // the driver could not deliver it, or lost the connection
-	Late                      // its budget was over after it was sent
-	Unsent                    // its budget was over in the queue, or the queue was full
-	Open                      // the shard's breaker was open
-	CallerGone                // the caller's context ended first
-)
-
-// Reasons why a call has no answer.
-var (
-	ErrOpen = errors.New("the shared store is away")
-	ErrLate = errors.New("no answer from the shared store in time")
-	ErrBusy = errors.New("too many calls of the shared store are under way")
-)
-
-// A Result says how a call without an answer ended. It is the error that the methods of
-// [Queue] return, and what a driver hands to [Call.Finish].
-type Result struct {
-	Outcome Outcome
-	// MayRun: the ops, or some of them, may have been carried out, or be so later. If
-	// not, none ever is.
-	MayRun bool
-	// Excused: the shard's breaker does not count it, though it failed or was late: one
-	// that got its turn late had but a part of its time, or the driver says so.
-	Excused bool
-	// Shard is where the call was to go.
-	Shard int
-	Err   error
-
-	left *Call // what the caller has left, if it was sent
-}
-
-func (r *Result) Error() string { return r.Err.Error() }
-
-// Unwrap returns r.Err.
-func (r *Result) Unwrap() error { return r.Err }
-
-var (
-	errOpen   = &Result{Outcome: Open, Err: ErrOpen}
-	errBusy   = &Result{Outcome: Unsent, Err: ErrBusy}
-	errLate   = &Result{Outcome: Late, MayRun: true, Err: ErrLate}
-	errUnsent = &Result{Outcome: Unsent, Err: ErrLate}
-	errClosed = &Result{Outcome: Unsent, Err: weir.ErrClosed}
-)
-
-// MayRun reports whether the ops of a call that ended with err may be carried out. It is
-// true of an error that is not of this package.
-func MayRun(err error) bool {
-	var r *Result
-	if errors.As(err, &r) {
-		return r.MayRun
-	}
-	return err != nil && !errors.Is(err, ErrOpen) && !errors.Is(err, ErrBusy)
-}
 
 type state uint8
 
@@ -212,56 +136,6 @@ func (c *Call) err() error {
 	return &r
 }
 
-// IsLeft reports whether the call was sent, and its caller left it before it ended.
-func (r *Result) IsLeft() bool { return r.left != nil }
-
-// Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
-// once, and must not touch the call afterwards.
-func (c *Call) Finish(r *Result) {
-	if c.isSub {
-		c.result = r
-		c.gate.Open()
-		return
-	}
-	s := c.shard
-	if ended := s.q.opt.Tuning.Ended; ended != nil {
-		var err error
-		if r != nil {
-			err = r.Err
-		}
-		ended(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, err, c.report)
-	}
-	s.mu.Lock()
-	i := slices.Index(s.flight, c)
-	s.flight = slices.Delete(s.flight, i, i+1)
-	if c.class == Background {
-		s.background--
-	}
-	opened := s.record(c, r)
-	s.release(c)
-	if len(c.with) > 0 && r == nil {
-		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
-			c.Ops[i].Charged = c.Ops[i].Decision.Allowed()
-		}
-	}
-	var left []*Call
-	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
-		f := c.with[i]
-		if r == nil {
-			copyAnswers(f.Ops, c.Ops[i+1:i+2])
-		}
-		left = f.end(r, left)
-	}
-	left = c.end(r, left)
-	s.mu.Unlock()
-	for _, f := range left {
-		f.then(f.Ops, f.err())
-	}
-	if opened {
-		s.opened(r)
-	}
-}
-
 // end hands a call back. If its caller has left and waits for the answer elsewhere, it
 // is appended to left. Requires: mu.
 func (c *Call) end(r *Result, left []*Call) []*Call {
@@ -274,3 +148,24 @@ func (c *Call) end(r *Result, left []*Call) []*Call {
 	}
 	return left
 }
+
+// newCall returns a call of a copy of ops, which are of one shard.
+func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
+	c := q.spare.Get().(*Call)
+	c.fill(ctx, class, ops)
+	c.shard = &q.shards[q.shardOf(ops)]
+	return c
+}
+
+// shardOf returns the shard of the first op that asks the store.
+func (q *Queue) shardOf(ops []weir.Op) int {
+	for i := range ops {
+		if ops[i].Role != weir.Deny {
+			return q.Shard(ops[i].Key)
+		}
+	}
+	return 0
+}
+
+// Shard returns where a key is, from 0; that may change.
+func (q *Queue) Shard(key string) int { return q.driven.Load().Shard(key) }

@@ -43,15 +43,6 @@ type Driven interface {
 	Driver() (Driver, Tuning)
 }
 
-// DriverOf returns a driver for one queue before a store, and what it wants of that. A store
-// that is not Driven is one shard.
-func DriverOf(store weir.Store) (Driver, Tuning) {
-	if d, ok := store.(Driven); ok {
-		return d.Driver()
-	}
-	return Over(store), Tuning{}
-}
-
 // driven is what carries the calls of a queue.
 type driven struct {
 	Driver

@@ -64,3 +64,12 @@ func resultOf(err error, ops int) *Result {
 	}
 	return r
 }
+
+// DriverOf returns a driver for one queue before a store, and what it wants of that. A store
+// that is not Driven is one shard.
+func DriverOf(store weir.Store) (Driver, Tuning) {
+	if d, ok := store.(Driven); ok {
+		return d.Driver()
+	}
+	return Over(store), Tuning{}
+}

@@ -181,9 +181,6 @@ func isDivided(d Divider, ops []weir.Op) bool {
 	return false
 }
 
-// Shard returns where a key is, from 0; that may change.
-func (q *Queue) Shard(key string) int { return q.driven.Load().Shard(key) }
-
 // Waiting returns how many calls wait to be sent.
 func (q *Queue) Waiting() (n int) {
 	for i := range q.shards {
@@ -193,24 +190,6 @@ func (q *Queue) Waiting() (n int) {
 		s.mu.Unlock()
 	}
 	return n
-}
-
-// newCall returns a call of a copy of ops, which are of one shard.
-func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
-	c := q.spare.Get().(*Call)
-	c.fill(ctx, class, ops)
-	c.shard = &q.shards[q.shardOf(ops)]
-	return c
-}
-
-// shardOf returns the shard of the first op that asks the store.
-func (q *Queue) shardOf(ops []weir.Op) int {
-	for i := range ops {
-		if ops[i].Role != weir.Deny {
-			return q.Shard(ops[i].Key)
-		}
-	}
-	return 0
 }
 
 // wait queues a call, waits for its answer and copies that to ops.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,13 +31,6 @@ type shard struct {
 	breaker    Breaker
 }
 
-func listOf(class Class) int {
-	if class == Background {
-		return 1
-	}
-	return 0
-}
-
 // enter queues a call for a caller who waits so long, unless there is no room or the shard is open.
 func (s *shard) enter(c *Call, waits time.Duration) *Result {
 	if s.breaker.isOpen.Load() {
@@ -64,27 +58,6 @@ func (s *shard) enter(c *Call, waits time.Duration) *Result {
 	if c.tag != 0 && first == nil { // beside the calls of another key it is sent by itself
 		s.byKey[c.tag] = c
 	}
-	return nil
-}
-
-func (s *shard) busy() *Result {
-	s.q.stats.busy.Add(1)
-	return errBusy
-}
-
-// push appends a call to what waits, and sees to it that a worker takes it, if one may.
-func (s *shard) push(c *Call) *Result {
-	if s.breaker.isOpen.Load() {
-		return errOpen
-	}
-	if s.working < s.q.opt.Workers && s.q.work.Go(s.worker) {
-		s.working++
-	}
-	if s.working == 0 {
-		return errClosed
-	}
-	list := listOf(c.class)
-	s.waiting[list] = append(s.waiting[list], c)
 	return nil
 }
 
@@ -138,34 +111,6 @@ func (s *shard) next(batch []*Call) []*Call {
 	return batch
 }
 
-// pop takes out the call that came first, but for background calls of which enough are
-// under way.
-func (s *shard) pop() *Call {
-	for {
-		list := 0
-		if fore, back := s.waiting[0], s.waiting[1]; len(back) > 0 && s.background < s.q.opt.atMostBackground() &&
-			(len(fore) == 0 || back[0].entered < fore[0].entered) {
-			list = 1
-		}
-		all := s.waiting[list]
-		if len(all) == 0 {
-			return nil
-		}
-		c := all[0]
-		all[0] = nil
-		if s.waiting[list] = all[1:]; len(all) == 1 {
-			s.waiting[list] = all[:0] // its room is used again
-		}
-		if !c.left {
-			return c
-		}
-		s.release(c)
-	}
-}
-
-// atMostBackground is how many background calls of a shard are under way at a time.
-func (o *Options) atMostBackground() int { return max(o.Workers*o.Batch/4, 1) }
-
 // leave takes a call back for a caller who waits no longer, for the reason in r, and says
 // there whether it may run. It returns false if the call has ended meanwhile: its gate is
 // open.
@@ -197,18 +142,49 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	return !ended
 }
 
-// sweep takes out of what waits the calls that were left, if they are many. Requires: mu.
-func (s *shard) sweep(list int) {
-	all := s.waiting[list]
-	if s.live*2+64 > len(all) {
+// Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
+// once, and must not touch the call afterwards.
+func (c *Call) Finish(r *Result) {
+	if c.isSub {
+		c.result = r
+		c.gate.Open()
 		return
 	}
-	s.waiting[list] = nil
-	for _, c := range all {
-		if c.left {
-			s.release(c)
-		} else {
-			s.waiting[list] = append(s.waiting[list], c)
+	s := c.shard
+	if ended := s.q.opt.Tuning.Ended; ended != nil {
+		var err error
+		if r != nil {
+			err = r.Err
 		}
+		ended(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, err, c.report)
+	}
+	s.mu.Lock()
+	i := slices.Index(s.flight, c)
+	s.flight = slices.Delete(s.flight, i, i+1)
+	if c.class == Background {
+		s.background--
+	}
+	opened := s.record(c, r)
+	s.release(c)
+	if len(c.with) > 0 && r == nil {
+		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
+			c.Ops[i].Charged = c.Ops[i].Decision.Allowed()
+		}
+	}
+	var left []*Call
+	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
+		f := c.with[i]
+		if r == nil {
+			copyAnswers(f.Ops, c.Ops[i+1:i+2])
+		}
+		left = f.end(r, left)
+	}
+	left = c.end(r, left)
+	s.mu.Unlock()
+	for _, f := range left {
+		f.then(f.Ops, f.err())
+	}
+	if opened {
+		s.opened(r)
 	}
 }

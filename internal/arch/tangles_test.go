@@ -1,0 +1,114 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// tangled lists the packages whose files do not form floors yet, with how many pairs of
+// files call up. A number may only fall, and a package that is not listed has none: the
+// shared store and its parts above all.
+var tangled = map[string]int{
+	"": 19, "algorithm": 2, "answer": 4, "cmd/weir": 9, "identity": 43, "internal/admit": 2,
+	"internal/compat/envoy/counter": 2, "internal/compat/envoy/stats": 5, "internal/compat/ratelimit": 2,
+	"internal/frontend/gateway": 8, "internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
+	"internal/frontend/rls": 2, "internal/insight/analytics": 70, "internal/insight/analytics/accuracy": 2,
+	"internal/insight/event": 6, "internal/listen": 2, "internal/server": 91, "metrics": 18, "middleware/grpc": 2,
+	"rules": 25, "shed": 5, "store/memcached": 3, "store/memory": 6, "store/redis": 47, "store/shared": 8,
+}
+
+// TestFilesCallDown looks whether the files of each package form floors: a file calls
+// functions and methods of files below it, and none of those calls back, itself or through
+// others. Move a function to the file of what it works on, or split a file.
+func TestFilesCallDown(t *testing.T) {
+	loaded, err := packages.Load(&packages.Config{Dir: "../..",
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]int{}
+	seen := 0
+	for _, p := range loaded {
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, p.Module.Path), "/")
+		if !isProduct("../../" + folder + "/file.go") {
+			continue
+		}
+		seen++
+		up := callsUp(p)
+		if most := tangled[folder]; len(up) > most {
+			t.Errorf("%s: %d pairs of files call up, at most %d may\n\t%s", p.PkgPath, len(up), most, strings.Join(up, "\n\t"))
+		} else if len(up) > 0 {
+			left[folder] = len(up)
+		}
+	}
+	if seen < 70 {
+		t.Fatalf("only %d packages were found", seen)
+	}
+	for folder, most := range tangled {
+		if left[folder] < most {
+			t.Errorf("%q has %d pairs of files that call up, the table of this test says %d: lower it", folder, left[folder], most)
+		}
+	}
+}
+
+// callsUp returns the pairs of files of which the first calls the second, and the second the
+// first, perhaps through others.
+func callsUp(p *packages.Package) (up []string) {
+	calls := map[string]map[string]bool{}
+	fileOf := func(n interface{ Pos() token.Pos }) string { return filepath.Base(p.Fset.Position(n.Pos()).Filename) }
+	for _, f := range p.Syntax {
+		from := fileOf(f)
+		calls[from] = map[string]bool{}
+		ast.Inspect(f, func(n ast.Node) bool {
+			id, _ := n.(*ast.Ident)
+			if id == nil {
+				return true
+			}
+			if fn, ok := p.TypesInfo.Uses[id].(*types.Func); ok && fn.Pkg() == p.Types && !isAbstract(fn) && fileOf(fn) != from {
+				calls[from][fileOf(fn)] = true
+			}
+			return true
+		})
+	}
+	for from, all := range calls {
+		for to := range all {
+			if reaches(calls, to, from, map[string]bool{}) {
+				up = append(up, fmt.Sprint(from, " -> ", to))
+			}
+		}
+	}
+	slices.Sort(up)
+	return up
+}
+
+// isAbstract reports whether fn is a method of an interface.
+func isAbstract(fn *types.Func) bool {
+	of := fn.Signature().Recv()
+	return of != nil && types.IsInterface(of.Type())
+}
+
+// reaches reports whether calls lead from one file to another.
+func reaches(calls map[string]map[string]bool, from, to string, seen map[string]bool) bool {
+	if seen[from] {
+		return false
+	}
+	seen[from] = true
+	if calls[from][to] {
+		return true
+	}
+	for next := range calls[from] {
+		if reaches(calls, next, to, seen) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,250 @@
+// Package eventual decides limits on the node, which reports to the store afterwards, in
+// numbered pushes. The store never counts less than was admitted by more than a slack,
+// which it lends itself.
+//
+// A tally is what the node has admitted of a key and the store may not know of: units in
+// no push yet, and those of the push under way. Slack is a lot of what the limit may be
+// overshot by.
+//
+//	                  push, asks for slack         answered
+//	[unknown] -- draw ------------------> [pushing 0] ------> [clean]
+//	                                                           |   ^
+//	           draw, cost <= min(slack, remaining) - tally     |   | answered, or
+//	                                  +--+                     v   | found counted
+//	                                  |  v   half the slack,       |
+//	      slack's window ends,     [dirty] -- or an interval --> [pushing n] <--+
+//	    +---- or it was given up --   |  ^                         |  no answer | n again
+//	    v                             |  |                         v            |
+//	[no slack] <----------------------+  +---- 20 seconds ---- [unsure n] ------+
+//	    |                                     slack -= units
+//	    +--- draw: the store decides, or a push brings slack
+//
+// Invariant: tally <= slack, and all nodes' slack of a window together is at most what the
+// limit may be overshot by. Once the store has counted the whole limit, a node that asks
+// hears that nothing remains; until it asks it admits at most its slack.
+//
+// Who owns what:
+//
+//   - The store owns the slack: it lends a lot of it as it charges any limit, so what nodes
+//     think of each other's number changes how much one gets and never the sum. A lot ends
+//     with its window, and leaves the table as lots do, by surrender, less what is in the
+//     tally.
+//   - A push is owned by its number. The store counts pushes by a mark, in the same call:
+//     push n is counted only while fewer than n were. So it is repeated until it is
+//     answered, and counted once, however often and late it arrives. The marks of a limit
+//     have a random name, so a node that was restarted finds none of before. What a new entry
+//     sends first looks at the mark, as an earlier entry of the key may have used it.
+//   - Units of a push without an answer stay in the tally: nobody knows whether they are
+//     counted. When the store could forget the mark, they are taken off the slack for good.
+//   - A refund of units that the store has counted is a credit, a tally of less than none:
+//     what is admitted next uses it up, and in an interval the store gets it back. It ends
+//     with its window, that of a bucket at its receipt.
+//
+// An entry with something to push has a flight, or is pinned to the table and in the list
+// of what is due. The shard of the entry guards its tally; the list has a lock of its
+// own, which is taken after that.
+package eventual
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+// Env is what the deciders of all eventual limits share. It must not be changed while it
+// is in use.
+type Env struct {
+	Clock    *clock.Clock
+	Table    *lot.Table
+	Returns  *lot.Returns
+	Refusals *lot.Refusals
+	// Nodes is how many share the store.
+	Nodes func() int64
+	// Go runs f, unless the node is closing.
+	Go func(f func()) bool
+	// Send makes a call for a flight, has the clock observe its answer, and returns when it
+	// was sent. An error means that the ops may have been carried out; an answer that comes
+	// after that is dropped.
+	Send func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
+	// Overshot is the most units above a limit that the store was seen to have counted.
+	Overshot atomic.Int64
+
+	mu  sync.Mutex
+	due []dueItem // guarded by mu
+}
+
+// A Decider decides one eventual limit. Safe for concurrent use.
+type Decider struct {
+	*Env
+	*Terms
+}
+
+var _ lot.Decider = (*Decider)(nil)
+
+// Draw implements lot.Decider.
+func (d *Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+	tag, g, e := d.Table.Find(o.Key, d.limit)
+	charged := d.draw(g, e, o, now, h)
+	g.Unlock()
+	if charged {
+		return lot.Charged, nil
+	}
+	return d.shortfall(now, o, h, tag)
+}
+
+// Peek implements lot.Decider.
+func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+	v, _ := d.Draw(context.Background(), now, o, nil)
+	return v
+}
+
+// draw decides o by the tally, if it can. Requires: g.
+func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
+	if t == nil {
+		return false
+	}
+	t.expire(e, now, wall)
+	left := t.left(e)
+	if o.Verb == weir.Peek {
+		d.answer(o, e, t, now, false)
+		return left >= o.Cost
+	}
+	g.Touch(e, now)
+	switch {
+	case left >= o.Cost:
+		g.CountDraw()
+	case e.Known.Received > 0, !d.limit.Consistency.Optimistic, t.open+o.Cost > d.share():
+		return false
+	}
+	t.add(e, o.Cost)
+	if e.Flight != nil || !t.isNear(e) || !d.launch(e, t) {
+		d.enqueue(e, t, now)
+	}
+	d.answer(o, e, t, now, true)
+	receipt := t.receiptOf(e, now, wall)
+	o.Decision.ResetAfter = micros.Duration(max(receipt-wall, 0))
+	if h != nil {
+		e.Note(h, &lot.Lot{ID: receipt, Limit: d.limit, Charged: clock.Store(wall)}, o.Cost)
+	}
+	return true
+}
+
+// shortfall goes on where too little may be admitted without the store.
+func (d *Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
+	if d.share() < o.Cost {
+		return lot.Ask, nil
+	}
+	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
+		a.Limit = d.limit.From(weir.FromCounts)
+		o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, false, false
+		return lot.Refused, nil
+	}
+	if o.Verb == weir.Peek {
+		return lot.Ask, nil
+	}
+	g := d.Table.Shard(tag)
+	g.Lock()
+	defer g.Unlock()
+	e := d.enter(g, tag, o.Key, now)
+	if d.draw(g, e, o, now, h) {
+		return lot.Charged, nil
+	}
+	// It asks where nothing is left to push and to hear: the store says until when.
+	t := d.tallyOf(e)
+	if t == nil || e.Flight == nil && (t.units() == 0 && e.Known.Received > 0 && len(e.Lots()) > 0 || !d.launch(e, t)) {
+		return lot.Ask, nil
+	}
+	return lot.Wait, e.Flight
+}
+
+// enter returns the entry of a key under this limit, made if need be; nil if it has no
+// room. What was admitted under an earlier version of the limit, or by another decider, is
+// settled first. Requires: g.
+func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+	if e := g.Get(tag, key); e != nil && d.tallyOf(e) == nil {
+		if e.Pinned || e.Flight != nil {
+			return nil
+		}
+		g.Drop(e)
+	}
+	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(tally{})), now)
+	if e != nil && e.State == nil {
+		e.State = &tally{terms: d.Terms}
+		g.Keep(e, d.idle, now)
+	}
+	return e
+}
+
+// answer fills in what remains, as far as the node knows, but for that of a window that is
+// over.
+func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
+	a := weir.Decision{Limit: d.limit.From(weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
+		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
+	}
+	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
+}
+
+// Undo implements lot.Decider. What the tally no longer takes back the store gets.
+func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
+	for i := range h.Parts {
+		p := &h.Parts[i]
+		o := weir.Op{Key: h.Key(), Limit: d.limit, Cost: p.Free, ID: p.ID, ChargedAt: int64(p.Charged), Verb: weir.Refund}
+		if !d.Refund(now, &o) {
+			d.Returns.Surrender(o.Key, p)
+		}
+	}
+	h.Parts = h.Parts[:0]
+}
+
+// Holds implements lot.Decider.
+func (d *Decider) Holds(now clock.Node, o *weir.Op) bool {
+	_, g, e := d.Table.Find(o.Key, d.limit)
+	defer g.Unlock()
+	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
+	if t == nil || wall >= o.ID {
+		return false
+	}
+	t.expire(e, now, wall)
+	return t.canRefund(e, o)
+}
+
+// Refund implements lot.Decider. What no longer counts is not of the tally.
+func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
+	tag, g, e := d.Table.Find(o.Key, d.limit)
+	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
+	if t != nil {
+		t.expire(e, now, wall)
+	}
+	if t == nil || wall >= o.ID || !t.refund(e, o) {
+		g.Unlock()
+		return false
+	}
+	d.enqueue(e, t, now)
+	d.answer(o, e, t, now, true)
+	g.Unlock()
+	d.Refusals.Refund(tag, d.limit, now, o.Decision)
+	return true
+}
+
+// Learn implements lot.Decider. A refusal where units trickle in stands for an interval:
+// what has come in by then is admitted together.
+func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
+	tag, g, e := d.Table.Find(o.Key, d.limit)
+	if d.tallyOf(e) != nil {
+		e.Known.Update(o.Decision, sent, d.Clock.Now())
+	}
+	g.Unlock()
+	a := o.Decision
+	if d.trickles && !a.Allowed() {
+		a.RetryAfter = max(a.RetryAfter, micros.Duration(d.interval))
+	}
+	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.idle)
+}

@@ -1,0 +1,55 @@
+package shared
+
+import (
+	"errors"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// observe has the clock take over the time of the shard that has answered a call which was
+// sent at sent.
+func (s *Store) observe(ops []weir.Op, sent clock.Node, err error) error {
+	for i := range ops {
+		if o := &ops[i]; err == nil && o.Role != weir.Deny {
+			s.clock.Observe(s.queue.Shard(o.Key), clock.Store(o.Now), sent)
+			break
+		}
+	}
+	return err
+}
+
+// later makes a call that no decision waits for.
+func (s *Store) later(ops []weir.Op) error {
+	sent, err := s.queue.Later(ops)
+	return s.observe(ops, sent, err)
+}
+
+// charge makes a call for each op, all at once.
+func (s *Store) charge(ops []weir.Op) (clock.Node, []error) {
+	sent, errs := s.clock.Now(), make([]error, len(ops))
+	calls := transport.NewGroup(s.env)
+	for i := range ops {
+		calls.Go(func() { errs[i] = s.later(ops[i : i+1]) })
+	}
+	calls.Wait()
+	return sent, errs
+}
+
+// renew renews the node's registration by ask.
+func (s *Store) renew(ask func([]weir.Op) error) error {
+	before := s.nodes.countsOnly.Load()
+	err := s.nodes.renew(ask)
+	if !before && s.nodes.countsOnly.Load() {
+		s.policies.clear() // it cannot count what is reported once only
+		s.log.Info("shared store keeps no register of nodes; the configured number is used", "nodes", s.nodes.least)
+	}
+	return err
+}
+
+// isExcused reports whether err says nothing of the store as a whole.
+func (s *Store) isExcused(err error) bool {
+	var r *transport.Result
+	return s.maintenance.shards > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
+}
