@@ -1,18 +1,11 @@
 package client
 
 import (
-	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"time"
-)
 
-// When the breaker opens: after so many failures in a row, or so many of the
-// last calls.
-const (
-	breakAfterRow = 5
-	breakAfter    = 10
-	breakOfLast   = 20
+	circuit "github.com/weirlimit/weir/internal/breaker"
 )
 
 // breaker is open while the service is taken to be away. Once it has been open
@@ -21,14 +14,12 @@ const (
 type breaker struct {
 	least, most time.Duration
 
-	mu      sync.Mutex
-	isOpen  bool
-	probing bool
-	until   time.Time     // when the next probe may go
-	wait    time.Duration // how long it is open this time
-	row     int           // failures since the last success
-	last    uint32        // the last calls, 1 for a failure, newest lowest
-	seen    int
+	mu       sync.Mutex
+	isOpen   bool
+	probing  bool
+	until    time.Time     // when the next probe may go
+	wait     time.Duration // how long it is open this time
+	failures circuit.Failures
 }
 
 // pass reports whether a call may go, which must tell how it went, and whether
@@ -58,11 +49,11 @@ func (b *breaker) succeeded(probe bool) (closed bool) {
 		return false // sent before it opened
 	}
 	closed = b.isOpen
-	b.isOpen, b.probing, b.wait, b.row = false, false, 0, 0
+	b.isOpen, b.probing, b.wait = false, false, 0
 	if closed {
-		b.last, b.seen = 0, 0
+		b.failures = circuit.Failures{}
 	}
-	b.note(0)
+	b.failures.Record(false)
 	return closed
 }
 
@@ -76,18 +67,11 @@ func (b *breaker) failed(now time.Time, probe bool) (opened bool) {
 		}
 		return false
 	}
-	b.row++
-	b.note(1)
-	if b.row < breakAfterRow && (b.seen < breakOfLast || bits.OnesCount32(b.last) < breakAfter) {
+	if b.failures.Record(true); !b.failures.AreMany() {
 		return false
 	}
 	b.open(now, 0)
 	return true
-}
-
-func (b *breaker) note(failed uint32) {
-	b.last = (b.last<<1 | failed) & (1<<breakOfLast - 1)
-	b.seen = min(b.seen+1, breakOfLast)
 }
 
 // busy opens the breaker for at least d, within the longest wait, if the service
@@ -103,9 +87,7 @@ func (b *breaker) busy(now time.Time, d time.Duration, probe bool) (opened bool)
 		}
 		return false
 	}
-	b.row++
-	b.note(1)
-	if b.row < 2 {
+	if b.failures.Record(true); b.failures.Row() < 2 {
 		return false
 	}
 	b.open(now, min(d, b.most))

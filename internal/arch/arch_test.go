@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"internal/micros", "params"},
 	{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
-		"internal/backoff", "internal/cooldown", "internal/retryafter",
+		"internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",
 		"internal/lateness", "internal/memlimit", "internal/recorder",
 		"internal/filewatch", "internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",

@@ -136,7 +136,7 @@ func TestBreakerOpensByShare(t *testing.T) {
 		for _, runsOnly := range []bool{false, true} {
 			var b Breaker
 			opened := false
-			for i := range lastCalls {
+			for i := range 20 {
 				opened = b.record(i%2 == 0 && i/2 < failures, runsOnly) || opened
 			}
 			for range failures - 10 + 1 {
@@ -145,7 +145,7 @@ func TestBreakerOpensByShare(t *testing.T) {
 			if opened != (opens && !runsOnly) {
 				t.Errorf("%d failures of 20, runs only %t: open %v", failures, runsOnly, opened)
 			}
-			for range failuresInRow {
+			for range 5 {
 				opened = b.record(true, runsOnly) || opened
 			}
 			if !opened {
