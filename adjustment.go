@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"context"
 	"fmt"
 )
 
@@ -87,30 +86,4 @@ func (r *Request) NeedsResult() bool {
 		}
 	}
 	return false
-}
-
-// Adjust tells the limits that the last decision on r charged how the request
-// ended: what does not count is given back, and what it cost beyond the
-// estimate is charged. It does nothing where no limit has a Adjustment. Call it
-// once.
-func (l *Limiter) Adjust(ctx context.Context, r *Request, res Result) error {
-	var buf [8]Op
-	ops := buf[:0]
-	for i := range r.ops {
-		o := &r.ops[i]
-		s := o.adjustment()
-		if s == nil {
-			continue
-		}
-		switch cost := s.cost(&res, o.Cost); {
-		case cost < o.Cost:
-			ops = append(ops, o.UndoRest(o.Cost-cost))
-		case cost > o.Cost:
-			ops = append(ops, Op{Key: o.Key, Limit: o.Limit, Cost: cost - o.Cost, Role: Always, Verb: Force})
-		}
-	}
-	if len(ops) == 0 {
-		return nil
-	}
-	return l.store.Take(ctx, ops)
 }

@@ -74,3 +74,26 @@ func (c *Counters) Load(o Outcome) uint64 {
 	}
 	return sum
 }
+
+// countOne counts a decision under l, its only limit.
+func countOne(l *Limit, d Decision) {
+	o := Allowed
+	if !d.Allowed() {
+		o = Refused
+	}
+	l.counters.Add(o)
+	if d.Limit != l {
+		countSource(d.Limit)
+	}
+}
+
+// countSource counts a decision under l that was not made from the store's exact
+// state.
+func countSource(l *Limit) {
+	switch {
+	case l.source == FromSketch:
+		l.counters.Add(Estimated)
+	case l.source >= FromShare:
+		l.counters.Add(Degraded)
+	}
+}

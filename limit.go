@@ -155,67 +155,6 @@ func (l *Limit) words() string {
 	return fmt.Sprintf("%d/%s", l.Count, every)
 }
 
-// Compile checks the limit and prepares it for use. It must be called before
-// the first decision, by one goroutine. Calling it again does nothing.
-func (l *Limit) Compile() error {
-	if l.compiled {
-		return nil
-	}
-	if err := l.check(); err != nil {
-		return err
-	}
-	if l.Burst == 0 {
-		l.Burst = l.Count
-	}
-	if l.Name == "" {
-		l.Name = l.words()
-	}
-	if l.Scope == "" {
-		l.Scope = l.Name
-	}
-	l.traits = l.Algorithm.Traits()
-	if err := l.traits.check(l.Algorithm); err != nil {
-		return fmt.Errorf("limit %q: %w", l.Name, err)
-	}
-	if err := l.Algorithm.Prepare(l); err != nil {
-		return fmt.Errorf("limit %q: %w", l.Name, err)
-	}
-	if l.Cells < 1 {
-		return fmt.Errorf("limit %q: algorithm %s keeps no state", l.Name, l.Algorithm.Name())
-	}
-	if l.counters == nil {
-		l.counters = NewCounters()
-	}
-	l.simple = l.Mode.simple()
-	l.compiled = true
-	err := l.compileMode()
-	// Not earlier: the raised count of a soft limit can need another layout.
-	l.id = maphash.String(scopeSeed, l.Scope+"\x1f"+l.Algorithm.Name()+"\x1f"+l.Layout)
-	return err
-}
-
-func (l *Limit) check() error {
-	switch {
-	case l.Algorithm == nil:
-		return fmt.Errorf("limit %q: no algorithm", l.Name)
-	case l.Count < 1 || l.Count > MaxCost:
-		return fmt.Errorf("limit %q: count %d must be between 1 and 2^53", l.Name, l.Count)
-	case l.Burst < 0 || l.Burst > MaxCost:
-		return fmt.Errorf("limit %q: burst %d must be between 0 and 2^53", l.Name, l.Burst)
-	case l.Period < time.Microsecond || l.Period%time.Microsecond != 0:
-		return fmt.Errorf("limit %q: period %s must be a whole number of microseconds, at least one", l.Name, l.Period)
-	case l.Period > MaxPeriod:
-		return fmt.Errorf("limit %q: period %s must be at most %s", l.Name, l.Period, MaxPeriod)
-	}
-	if err := l.Adjustment.check(l); err != nil {
-		return err
-	}
-	if err := l.checkConsistency(); err != nil {
-		return err
-	}
-	return l.Mode.check(l)
-}
-
 // ID tells this limit's counters from those of every other limit in this
 // process. It differs from process to process.
 func (l *Limit) ID() uint64 { return l.id }

@@ -3,8 +3,6 @@ package weir
 import (
 	"errors"
 	"fmt"
-
-	"github.com/weirlimit/weir/params"
 )
 
 // Mode is what a breach does, and who is let through all the same.
@@ -79,61 +77,6 @@ func (m *Mode) check(l *Limit) error {
 		bad("a limit that delays can be neither soft nor elastic")
 	}
 	return errors.Join(errs...)
-}
-
-// compileMode builds the limits that stand behind a mode: the lower threshold
-// of a soft limit, the ceiling of an elastic one, and compiles pool and ban.
-func (l *Limit) compileMode() error {
-	// What stands behind a mode is asked with the limit itself, on the store.
-	combined := l.Consistency
-	if combined.Mode != params.ConsistencyLocal {
-		combined.Mode = params.ConsistencyStrict
-	}
-	derive := func(scope string, count, burst int64) *Limit {
-		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: combined,
-			counters: l.counters}
-	}
-	var errs []error
-	if l.Excess > 0 {
-		l.soft = derive("\x1fsoft", l.Count, l.Burst)
-		errs = append(errs, l.soft.Compile())
-		// The limit itself becomes the hard threshold above it.
-		count, burst := raise(l.Count, l.Excess), raise(l.Burst, l.Excess)
-		l.Count, l.Burst = count, burst
-		errs = append(errs, l.Algorithm.Prepare(l))
-	}
-	if l.Pool != nil {
-		if a := l.Pool.Algorithm; a != nil && a.Traits()&(Sketches|Leases|Shapes) != 0 {
-			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, a.Name()))
-		}
-		if m := &l.Pool.Mode; m.Excess != 0 || m.Pool != nil || m.Shadow || m.Rollout != 0 || m.Penalize || m.Ban != nil {
-			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))
-		}
-		errs = append(errs, l.Pool.Compile())
-		if !l.Pool.part { // it may be in use already, as the pool of another limit
-			l.Pool.part = true
-		}
-	}
-	if l.Ceiling > 0 {
-		l.ceiling = derive("\x1fceiling", l.Ceiling, 0)
-		errs = append(errs, l.ceiling.Compile())
-	}
-	if l.Ban != nil {
-		l.Ban.Scope = l.Scope + "\x1fban"
-		l.Ban.Consistency = combined
-		errs = append(errs, l.Ban.Compile())
-		l.Ban.part, l.Ban.Bans = true, true
-	}
-	return errors.Join(errs...)
-}
-
-// raise returns n and percent more, rounded down.
-func raise(n, percent int64) int64 {
-	if n > MaxCost/(100+percent) {
-		return min(n+n/100*percent, MaxCost)
-	}
-	return n + n*percent/100
 }
 
 // Append adds the ops by which a request of the given key, cost and priority

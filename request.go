@@ -181,3 +181,69 @@ func leaseID(name string) int64 {
 	h := sha256.Sum256([]byte(name))
 	return int64(binary.LittleEndian.Uint64(h[:8])>>1 | 1)
 }
+
+// Delay returns how long the allowed request must wait before it proceeds: the
+// longest delay of its limits.
+func (r *Request) Delay() time.Duration {
+	var longest time.Duration
+	for i := range r.ops {
+		if o := &r.ops[i]; o.Role == Enforce {
+			longest = max(longest, o.Decision.Delay(o.Cost))
+		}
+	}
+	return longest
+}
+
+// Soft reports whether the request passed above the threshold of a soft limit.
+func (r *Request) Soft() bool {
+	for i := range r.ops {
+		if o := &r.ops[i]; o.Role == Soft && !o.Decision.Allowed() {
+			return true
+		}
+	}
+	return false
+}
+
+// Borrowed reports whether the request passed on units of a pool.
+func (r *Request) Borrowed() bool {
+	for i := range r.ops {
+		if r.ops[i].Borrowed {
+			return true
+		}
+	}
+	return false
+}
+
+// Guarantee returns what the last decision promises: AtMost and Envelope are those
+// of the limit that spoke, the Limit of the decision, and the rest is the weakest
+// promise of the enforced limits that it met.
+func (r *Request) Guarantee() Guarantee {
+	g := Decision{Limit: speaking(r.ops), Remaining: MaxCost}.Guarantee()
+	for i := range r.ops {
+		o := &r.ops[i]
+		if o.Role == Shadow || o.Role == Soft || o.Decision.Limit == nil {
+			continue
+		}
+		og := o.Decision.Guarantee()
+		if og.Degraded && !g.Degraded || g.Exact && !og.Exact {
+			g.Source = og.Source
+		}
+		g.Exact, g.Degraded = g.Exact && og.Exact, g.Degraded || og.Degraded
+		g.OverAdmit = max(g.OverAdmit, og.OverAdmit)
+	}
+	return g
+}
+
+// speaking returns the limit that a decision by ops names, nil for none.
+func speaking(ops []Op) *Limit {
+	var d Decision
+	for i := range ops {
+		if o := &ops[i]; o.Role == Deny && (d.Limit == nil || longer(o.Decision, d)) {
+			d = o.Decision
+		}
+	}
+	if d.Limit == nil {
+		d = Fold(ops)
+	}
+	return d.Limit
+}

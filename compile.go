@@ -1,0 +1,126 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/weirlimit/weir/params"
+)
+
+// Compile checks the limit and prepares it for use. It must be called before
+// the first decision, by one goroutine. Calling it again does nothing.
+func (l *Limit) Compile() error {
+	if l.compiled {
+		return nil
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if l.Burst == 0 {
+		l.Burst = l.Count
+	}
+	if l.Name == "" {
+		l.Name = l.words()
+	}
+	if l.Scope == "" {
+		l.Scope = l.Name
+	}
+	l.traits = l.Algorithm.Traits()
+	if err := l.traits.check(l.Algorithm); err != nil {
+		return fmt.Errorf("limit %q: %w", l.Name, err)
+	}
+	if err := l.Algorithm.Prepare(l); err != nil {
+		return fmt.Errorf("limit %q: %w", l.Name, err)
+	}
+	if l.Cells < 1 {
+		return fmt.Errorf("limit %q: algorithm %s keeps no state", l.Name, l.Algorithm.Name())
+	}
+	if l.counters == nil {
+		l.counters = NewCounters()
+	}
+	l.simple = l.Mode.simple()
+	l.compiled = true
+	err := l.compileMode()
+	// Not earlier: the raised count of a soft limit can need another layout.
+	l.id = maphash.String(scopeSeed, l.Scope+"\x1f"+l.Algorithm.Name()+"\x1f"+l.Layout)
+	return err
+}
+
+func (l *Limit) check() error {
+	switch {
+	case l.Algorithm == nil:
+		return fmt.Errorf("limit %q: no algorithm", l.Name)
+	case l.Count < 1 || l.Count > MaxCost:
+		return fmt.Errorf("limit %q: count %d must be between 1 and 2^53", l.Name, l.Count)
+	case l.Burst < 0 || l.Burst > MaxCost:
+		return fmt.Errorf("limit %q: burst %d must be between 0 and 2^53", l.Name, l.Burst)
+	case l.Period < time.Microsecond || l.Period%time.Microsecond != 0:
+		return fmt.Errorf("limit %q: period %s must be a whole number of microseconds, at least one", l.Name, l.Period)
+	case l.Period > MaxPeriod:
+		return fmt.Errorf("limit %q: period %s must be at most %s", l.Name, l.Period, MaxPeriod)
+	}
+	if err := l.Adjustment.check(l); err != nil {
+		return err
+	}
+	if err := l.checkConsistency(); err != nil {
+		return err
+	}
+	return l.Mode.check(l)
+}
+
+// compileMode builds the limits that stand behind a mode: the lower threshold
+// of a soft limit, the ceiling of an elastic one, and compiles pool and ban.
+func (l *Limit) compileMode() error {
+	// What stands behind a mode is asked with the limit itself, on the store.
+	combined := l.Consistency
+	if combined.Mode != params.ConsistencyLocal {
+		combined.Mode = params.ConsistencyStrict
+	}
+	derive := func(scope string, count, burst int64) *Limit {
+		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: combined,
+			counters: l.counters}
+	}
+	var errs []error
+	if l.Excess > 0 {
+		l.soft = derive("\x1fsoft", l.Count, l.Burst)
+		errs = append(errs, l.soft.Compile())
+		// The limit itself becomes the hard threshold above it.
+		count, burst := raise(l.Count, l.Excess), raise(l.Burst, l.Excess)
+		l.Count, l.Burst = count, burst
+		errs = append(errs, l.Algorithm.Prepare(l))
+	}
+	if l.Pool != nil {
+		if a := l.Pool.Algorithm; a != nil && a.Traits()&(Sketches|Leases|Shapes) != 0 {
+			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, a.Name()))
+		}
+		if m := &l.Pool.Mode; m.Excess != 0 || m.Pool != nil || m.Shadow || m.Rollout != 0 || m.Penalize || m.Ban != nil {
+			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))
+		}
+		errs = append(errs, l.Pool.Compile())
+		if !l.Pool.part { // it may be in use already, as the pool of another limit
+			l.Pool.part = true
+		}
+	}
+	if l.Ceiling > 0 {
+		l.ceiling = derive("\x1fceiling", l.Ceiling, 0)
+		errs = append(errs, l.ceiling.Compile())
+	}
+	if l.Ban != nil {
+		l.Ban.Scope = l.Scope + "\x1fban"
+		l.Ban.Consistency = combined
+		errs = append(errs, l.Ban.Compile())
+		l.Ban.part, l.Ban.Bans = true, true
+	}
+	return errors.Join(errs...)
+}
+
+// raise returns n and percent more, rounded down.
+func raise(n, percent int64) int64 {
+	if n > MaxCost/(100+percent) {
+		return min(n+n/100*percent, MaxCost)
+	}
+	return n + n*percent/100
+}

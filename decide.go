@@ -1,0 +1,204 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// Decide answers r. All limits that it meets must allow it, else none is
+// charged. On return r tells in detail what each limit said.
+//
+// With an error no decision was made: the Decision returned with it, and those of
+// r's ops, are zero Decisions, which refuse. It returns ErrNoRequest for a nil r
+// and, under [Limits], for one without descriptors, ErrVerb for a Verb that is not Spend, Peek or Force, ErrCost for a cost out of
+// range, ErrNotCompiled for a limit of the rules that is nil or not compiled,
+// ErrNoLease for a concurrency limit without a Lease, and the store's error.
+func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
+	if r == nil {
+		return Decision{}, ErrNoRequest
+	}
+	var end func(Decision, error)
+	if l.tracer != nil {
+		ctx, end = l.tracer.Begin(ctx, r)
+	}
+	var d Decision
+	var err error
+	if r.took = 0; len(l.observers) > 0 && r.isTimed() {
+		began := time.Now()
+		if d, err = l.decide(ctx, r); err == nil {
+			r.took = max(time.Since(began), 1)
+		}
+	} else {
+		d, err = l.decide(ctx, r)
+	}
+	if end != nil {
+		end(d, err)
+	}
+	for _, o := range l.observers {
+		o.Observe(r, d, err)
+	}
+	return d, err
+}
+
+// isTimed reports whether it is r's turn to be timed: one in LatencyEvery.
+func (r *Request) isTimed() bool {
+	r.turn++
+	return r.turn%LatencyEvery == 0
+}
+
+func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
+	if r.Verb > Force {
+		r.ops = r.ops[:0]
+		return Decision{}, ErrVerb
+	}
+	if len(l.Match(r)) == 0 {
+		return l.unlimited(r)
+	}
+	return l.take(ctx, r)
+}
+
+// take decides r by its ops.
+func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
+	denied := false
+	for i := range r.ops {
+		o := &r.ops[i]
+		switch {
+		case o.Limit == nil || !o.Limit.compiled:
+			return r.undecided(ErrNotCompiled)
+		case o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Headroom > MaxCost:
+			return r.undecided(ErrCost)
+		}
+		denied = denied || o.Role == Deny
+	}
+	if denied {
+		return l.deny(r.ops), nil
+	}
+	if err := l.store.Take(ctx, r.ops); err != nil {
+		return r.undecided(err)
+	}
+	d := Fold(r.ops)
+	if !d.Allowed() {
+		if d == (Decision{}) {
+			return r.undecided(errUndecided)
+		}
+		passUnasked(r.ops)
+	} else if r.AcceptDelay != nil {
+		if delay := r.Delay(); delay > 0 {
+			if wait := r.AcceptDelay(ctx, delay); wait != 0 {
+				var err error
+				if d, err = l.refuse(ctx, r, delay, wait); err != nil {
+					return r.undecided(err)
+				}
+			}
+		}
+	}
+	count(r.ops)
+	return d, nil
+}
+
+// refuse refuses a request that does not wait for its delay: the limit that delays
+// it for so long refuses, and what was charged is given back.
+func (l *Limiter) refuse(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
+	defer stop()
+	if err := l.Cancel(ctx, r); err != nil {
+		return Decision{}, err
+	}
+	for i := range r.ops {
+		o := &r.ops[i]
+		o.Charged, o.Borrowed = false, false
+		if o.Role == Enforce && o.Decision.Delay(o.Cost) == delay {
+			o.Decision.RetryAfter = wait
+		}
+	}
+	return Fold(r.ops), nil
+}
+
+// refundTimeout bounds the call to the store that gives back what a request was
+// charged that does not wait.
+const refundTimeout = 5 * time.Second
+
+// passUnasked says of ops of a refused request that were not asked, since another
+// refused before, that they do not refuse: the zero Decision would.
+func passUnasked(ops []Op) {
+	for i := range ops {
+		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
+			o.Decision = AllowUnlimited()
+		}
+	}
+}
+
+// unlimited decides a request that meets no limit. What is an error under a limit
+// is one here too, and so is a request without descriptors under Limits, which
+// every descriptor meets.
+func (l *Limiter) unlimited(r *Request) (Decision, error) {
+	if r.Cost < 0 || r.Cost > MaxCost {
+		return Decision{}, ErrCost
+	}
+	for i := range r.Descriptors {
+		if c := r.Descriptors[i].Cost; c < 0 || c > MaxCost {
+			return Decision{}, ErrCost
+		}
+	}
+	if ls, ok := l.rules.(Limits); ok && len(ls) > 0 && len(r.Descriptors) == 0 {
+		return Decision{}, ErrNoRequest
+	}
+	return AllowUnlimited(), nil
+}
+
+// undecided returns err with the zero Decision, and takes back what the ops say.
+func (r *Request) undecided(err error) (Decision, error) {
+	clearAnswers(r.ops)
+	return Decision{}, err
+}
+
+// clearAnswers empties the answers of ops that no decision was made by.
+func clearAnswers(ops []Op) {
+	for i := range ops {
+		o := &ops[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed, o.Outcome = Decision{}, 0, false, false, Uncounted
+	}
+}
+
+// deny answers ops of which some refuse without being asked: the one that refuses
+// longest speaks.
+func (l *Limiter) deny(ops []Op) Decision {
+	var d Decision
+	for i := range ops {
+		if o := &ops[i]; o.Role == Deny {
+			if o.Verb != Peek {
+				o.Outcome = Refused
+				o.Decision.Limit.counters.Add(Refused)
+			}
+			if d.Limit == nil || longer(o.Decision, d) {
+				d = o.Decision
+			}
+		}
+	}
+	passUnasked(ops)
+	return d
+}
+
+// Apply charges ops as they are, without rules, and answers like Decide. No ops
+// are an error, since nothing is asked.
+func (l *Limiter) Apply(ctx context.Context, ops []Op) (Decision, error) {
+	if len(ops) == 0 {
+		return Decision{}, ErrNoRequest
+	}
+	for i := range ops {
+		if o := &ops[i]; o.Limit == nil || !o.Limit.compiled {
+			clearAnswers(ops)
+			return Decision{}, ErrNotCompiled
+		}
+	}
+	if err := l.store.Take(ctx, ops); err != nil {
+		clearAnswers(ops)
+		return Decision{}, err
+	}
+	d := Fold(ops)
+	if d == (Decision{}) {
+		clearAnswers(ops)
+		return d, errUndecided
+	}
+	return d, nil
+}

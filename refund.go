@@ -1,0 +1,71 @@
+package weir
+
+import "context"
+
+// Cancel gives back what the last decision on r charged: a place in a queue if
+// nobody has queued behind it, units of windows that are still open, a lease.
+// What an approximate limit has counted stays spent.
+func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
+	var buf [8]Op
+	ops := buf[:0]
+	for i := range r.ops {
+		// A store refuses a refund to a sketch, and with it all the others.
+		if o := &r.ops[i]; o.Charged && o.Verb != Refund && o.Limit.traits&Sketches == 0 {
+			ops = append(ops, o.Undo(o.Cost))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return l.store.Take(ctx, ops)
+}
+
+// Release ends the lease that r was decided under, wherever it is held: an
+// idempotent Cancel by name. r is matched anew, as a Refund so that rules which
+// were switched off meanwhile can tell, and nothing else is charged.
+func (l *Limiter) Release(ctx context.Context, r *Request) error {
+	if r.Lease == "" {
+		return ErrNoLease
+	}
+	verb := r.Verb
+	r.Verb = Refund
+	ops := l.Match(r)
+	r.Verb = verb
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.Limit.traits&Leases != 0 {
+			kept = append(kept, o.Undo(o.Cost))
+		}
+	}
+	r.ops = kept
+	if len(kept) == 0 {
+		return nil
+	}
+	return l.store.Take(ctx, kept)
+}
+
+// Adjust tells the limits that the last decision on r charged how the request
+// ended: what does not count is given back, and what it cost beyond the
+// estimate is charged. It does nothing where no limit has a Adjustment. Call it
+// once.
+func (l *Limiter) Adjust(ctx context.Context, r *Request, res Result) error {
+	var buf [8]Op
+	ops := buf[:0]
+	for i := range r.ops {
+		o := &r.ops[i]
+		s := o.adjustment()
+		if s == nil {
+			continue
+		}
+		switch cost := s.cost(&res, o.Cost); {
+		case cost < o.Cost:
+			ops = append(ops, o.UndoRest(o.Cost-cost))
+		case cost > o.Cost:
+			ops = append(ops, Op{Key: o.Key, Limit: o.Limit, Cost: cost - o.Cost, Role: Always, Verb: Force})
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return l.store.Take(ctx, ops)
+}
