@@ -17,7 +17,7 @@ import (
 // files call up. A number may only fall, and a package that is not listed has none: the
 // shared store and its parts above all.
 var tangled = map[string]int{
-	"": 19, "cmd/weir": 9, "identity": 43, "internal/admit": 2,
+	"": 19, "cmd/weir": 9, "identity": 43,
 	"internal/compat/envoy/counter": 2, "internal/compat/envoy/stats": 5, "internal/compat/ratelimit": 2,
 	"internal/frontend/gateway": 8, "internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
 	"internal/frontend/rls": 2, "internal/insight/analytics": 70, "internal/insight/analytics/accuracy": 2,
