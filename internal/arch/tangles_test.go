@@ -22,7 +22,7 @@ var tangled = map[string]int{
 	"internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
 	"internal/frontend/rls": 2, "internal/insight/analytics": 70, "internal/insight/analytics/accuracy": 2,
 	"internal/insight/event": 6, "internal/listen": 2, "internal/server": 91, "metrics": 18,
-	"rules": 25, "shed": 5, "store/shared": 8,
+	"rules": 25, "store/shared": 8,
 }
 
 // TestFilesCallDown looks whether the files of each package form floors: a file calls
