@@ -21,7 +21,7 @@ var tangled = map[string]int{
 	"internal/compat/envoy/counter": 2, "internal/compat/envoy/stats": 5, "internal/compat/ratelimit": 2,
 	"internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
 	"internal/insight/analytics": 70, "internal/insight/analytics/accuracy": 2,
-	"internal/insight/event": 6, "internal/server": 91, "metrics": 18,
+	"internal/server": 91, "metrics": 18,
 	"rules": 25, "store/shared": 8,
 }
 
