@@ -20,8 +20,8 @@ var tangled = map[string]int{
 	"": 19, "cmd/weir": 9, "identity": 43,
 	"internal/compat/envoy/counter": 2, "internal/compat/envoy/stats": 5, "internal/compat/ratelimit": 2,
 	"internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
-	"internal/insight/analytics": 70, "internal/insight/analytics/accuracy": 2,
-	"internal/server": 91, "metrics": 18,
+	"internal/insight/analytics": 70,
+	"internal/server":            91, "metrics": 18,
 	"rules": 25, "store/shared": 8,
 }
 
