@@ -18,7 +18,6 @@ import (
 // shared store and its parts above all.
 var tangled = map[string]int{
 	"": 19, "cmd/weir": 9, "identity": 43,
-	"internal/compat/ratelimit": 2,
 	"internal/frontend/httpapi": 23, "internal/frontend/resp": 51,
 	"internal/insight/analytics": 70,
 	"internal/server":            91, "metrics": 18,
