@@ -18,7 +18,6 @@ import (
 // shared store and its parts above all.
 var tangled = map[string]int{
 	"":                           19,
-	"internal/frontend/resp":     51,
 	"internal/insight/analytics": 70,
 	"internal/server":            91,
 	"rules":                      25, "store/shared": 8,
