@@ -19,7 +19,6 @@ import (
 var tangled = map[string]int{
 	"":                           19,
 	"internal/insight/analytics": 70,
-	"internal/server":            91,
 	"rules":                      25, "store/shared": 8,
 }
 
