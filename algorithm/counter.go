@@ -69,3 +69,6 @@ func describeCounter(l *weir.Limit, a weir.Ask, allowed bool, state []int64) wei
 	c.save(cells[:])
 	return describeCells(cells[:], l, a, allowed)
 }
+
+// addUnits returns a + b, at most most. Neither a nor b may exceed 2^53.
+func addUnits(a, b, most int64) int64 { return min(a+b, most) }

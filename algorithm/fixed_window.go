@@ -102,9 +102,6 @@ func (c *counter) admitFixed(cells []int64, l *weir.Limit, a weir.Ask) bool {
 	return allowed
 }
 
-// addUnits returns a + b, at most most. Neither a nor b may exceed 2^53.
-func addUnits(a, b, most int64) int64 { return min(a+b, most) }
-
 // windowEnd returns the end of the window that a first unit at now opens. It
 // runs once a window; a store's script gets the end of a calendar window as an
 // argument.

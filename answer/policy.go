@@ -3,7 +3,6 @@ package answer
 import (
 	"math/bits"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -39,9 +38,6 @@ func (p *policy) sign(by *partition) {
 // maxPolicies is how many limits an answer lists. A request that meets more
 // has the least restrictive ones left out, as the draft allows.
 const maxPolicies = 16
-
-// maxInteger is the largest integer of a structured field, RFC 9651 §3.3.1.
-const maxInteger = 999_999_999_999_999
 
 // policies appends what ops say about the limits that are enforced, the most
 // restrictive first. A limit met twice is listed once, as it is tighter.
@@ -254,40 +250,6 @@ func tighter(p, q *policy) bool {
 	return phi < qhi || phi == qhi && plo < qlo
 }
 
-// Wait returns how long a client whose request was refused with d, made of ops, is
-// told to stay away: d.RetryAfter, but for limits on what is under way at once.
-// When one of those who hold a place will be done is not known, and RetryAfter is
-// when they lose it if they died: such a limit by itself says one second.
-func Wait(ops []weir.Op, d weir.Decision) time.Duration {
-	if !underWay(d) {
-		return d.RetryAfter
-	}
-	var buf [4]policy
-	wait := time.Second
-	for _, p := range policies(buf[:0], ops, true) {
-		if p.refused && p.until > 0 {
-			wait = max(wait, micros.Duration(p.until))
-		}
-	}
-	return wait
-}
-
-// underWay reports whether d refuses because of what is under way at once.
-func underWay(d weir.Decision) bool {
-	return d.RetryAfter > 0 && d.Limit != nil && d.Limit.Traits()&weir.Leases != 0
-}
-
-// Seconds returns a wait as delay-seconds: rounded up, at least 1.
-func Seconds(wait time.Duration) int64 { return max(ceilSeconds(wait), 1) }
-
-func ceilSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
-}
-
 // appendPolicy appends p as a member of RateLimit-Policy.
 func appendPolicy(b []byte, p *policy) []byte {
 	b = appendString(b, p.name)
@@ -334,56 +296,4 @@ func appendDictionary(b []byte, p *policy, until int64) []byte {
 	b = appendInteger(b, p.left)
 	b = append(b, ", reset="...)
 	return appendInteger(b, ceil(until, 1_000_000))
-}
-
-func appendInteger(b []byte, n int64) []byte {
-	return strconv.AppendInt(b, min(max(n, 0), maxInteger), 10)
-}
-
-// maxName is how many bytes of a limit's name are told.
-const maxName = 128
-
-// appendString appends name as a structured field String: quoted, escaped, and
-// with an underscore for whatever is not printable ASCII, so that no name can
-// end the field. The result is a JSON string too.
-func appendString(b []byte, name string) []byte {
-	return append(appendText(append(b, '"'), name), '"')
-}
-
-// appendText is appendString without the quotes.
-func appendText(b []byte, name string) []byte {
-	if isUnescaped(name) {
-		return append(b, name...)
-	}
-	for i, c := range name {
-		switch {
-		case i >= maxName:
-			return b
-		case c == '"' || c == '\\':
-			b = append(b, '\\', byte(c))
-		case c < ' ' || c > '~':
-			b = append(b, '_')
-		default:
-			b = append(b, byte(c))
-		}
-	}
-	return b
-}
-
-// unescapedBytes are those that appendText tells as they are.
-var unescapedBytes = func() (t [256]bool) {
-	for c := ' '; c <= '~'; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()
-
-// isUnescaped reports whether all of name is told as it is, as of most.
-func isUnescaped(name string) bool {
-	for i := range len(name) {
-		if !unescapedBytes[name[i]] {
-			return false
-		}
-	}
-	return len(name) <= maxName
 }

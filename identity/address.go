@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Widths of an address that may name a client, and what they are by default.
@@ -92,4 +93,61 @@ func (w width) appendTo(b []byte, a netip.Addr) []byte {
 		panic("identity: no prefix of " + a.String())
 	}
 	return p.AppendTo(b)
+}
+
+// parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1]:80.
+func parseNode(s string) (netip.Addr, bool) {
+	// The longest: brackets, an address with an embedded IPv4 one, a zone, a port.
+	if s == "" || len(s) > 80 {
+		return netip.Addr{}, false
+	}
+	if s[0] == '[' {
+		end := strings.IndexByte(s, ']')
+		if end < 0 || !isPort(s[end+1:]) {
+			return netip.Addr{}, false
+		}
+		s = s[1:end]
+		if strings.IndexByte(s, ':') < 0 {
+			return netip.Addr{}, false
+		}
+	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
+		if !isPort(s[i:]) {
+			return netip.Addr{}, false
+		}
+		s = s[:i]
+	}
+	return parseAddr(s)
+}
+
+// parseAddr reads a plain address. The parser of netip allocates an error for
+// what is none; what a stranger sends often is none.
+func parseAddr(s string) (netip.Addr, bool) {
+	if s == "" || !isHex(s[0]) && s[0] != ':' {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return bare(a), true
+}
+
+// bare returns a as it is compared: not mapped, no zone.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// isPort reports whether s is empty, or a colon and a port.
+func isPort(s string) bool {
+	if s == "" {
+		return true
+	}
+	if s[0] != ':' || len(s) < 2 || len(s) > 6 {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
 }

@@ -180,23 +180,6 @@ func (c *Caller) Peer() netip.Addr { return c.f.Peer }
 // Trusted reports whether the peer is one of the trusted proxies.
 func (c *Caller) Trusted() bool { return c.believed }
 
-// Err returns an *Error if the method, the host or the path has no canonical
-// form, or for what Check finds, else nil.
-func (c *Caller) Err() error {
-	c.Method()
-	c.Host()
-	c.Path()
-	switch {
-	case c.methodErr != nil:
-		return c.methodErr
-	case c.hostErr != nil:
-		return c.hostErr
-	case c.pathErr != nil:
-		return c.pathErr
-	}
-	return c.Check()
-}
-
 // Method returns the canonical method: in upper case, and GET for HEAD, which
 // is answered by the same work. With Options.MethodOverride a POST is the
 // method that the header names. It is "" if it cannot be read, see Err.
@@ -242,22 +225,4 @@ func (c *Caller) Path() (string, error) {
 		c.path, c.pathErr = c.text.made(c.r.paths.appendPath(c.text.buf, c.path))
 	}
 	return c.path, c.pathErr
-}
-
-// User returns the verified user, "" if there is none.
-func (c *Caller) User() string {
-	if c.known&knownUser == 0 {
-		c.known |= knownUser
-		c.user = c.r.user.value(c, knownUser)
-	}
-	return c.user
-}
-
-// Tier returns the tier of the client, "" if there is none.
-func (c *Caller) Tier() string {
-	if c.known&knownTier == 0 {
-		c.known |= knownTier
-		c.tier = c.r.tier.value(c, knownTier)
-	}
-	return c.tier
 }

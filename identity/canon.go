@@ -169,13 +169,6 @@ func endSegment(b []byte, root, at int) ([]byte, int) {
 
 const upperHex = "0123456789ABCDEF"
 
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
-}
-
 // runeAt returns how many bytes of s, escaped or not, its first character
 // takes, and whether it is one: no overlong form, no surrogate, no rest of one.
 func runeAt(s string) (n int, ok bool) {

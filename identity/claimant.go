@@ -3,7 +3,6 @@ package identity
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -47,46 +46,23 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) (claimant
 	return all, nil
 }
 
-// value returns the value of the first claimant that has one, "" where it is
-// not clear who the request is from.
-func (from claimants) value(c *Caller, what known) string {
-	if len(from) == 0 || c.Check() != nil {
-		return ""
-	}
-	if v := from.first(c, what, true); v != "" {
-		return v
-	}
-	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
-		c.r.reports.fail(c, tokenNoUser)
-	}
-	return ""
-}
-
-// first returns the value of the first claimant that has one. Unless it may ask, it
-// is "" where it depends on a token or a key that nobody has asked for yet, and a field
-// on several lines says nothing.
-func (from claimants) first(c *Caller, what known, mayAsk bool) string {
-	for _, f := range from {
-		v := ""
-		switch f.kind {
-		case fromHeader:
-			if c.believed && (mayAsk || len(c.f.Header[f.name]) == 1) {
-				v = header(c.f.Header, f.name)
-			}
-		case fromJWT:
-			if !mayAsk && c.known&knownToken == 0 {
-				return ""
-			}
-			v = c.r.tokens.claim(c, f.name)
-		case fromAPIKey:
-			if !mayAsk && (c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0) {
-				return ""
-			}
-			v = c.r.keys.claim(c, what)
-		}
-		if v != "" {
-			return c.text.fit(v)
+// credentials compiles where a credential is sent.
+func credentials(what string, from []string) (claimants, error) {
+	var all claimants
+	for _, text := range from {
+		word, arg, _ := strings.Cut(text, ":")
+		switch {
+		case text == "bearer":
+			all = append(all, claimant{fromBearer, ""})
+		case word == "header" && isToken(arg):
+			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
+		case word == "cookie" && isToken(arg):
+			all = append(all, claimant{fromCookie, arg})
+		case word == "query" && arg != "":
+			all = append(all, claimant{fromQuery, arg})
+		default:
+			return nil, fmt.Errorf("%s: %q is not where a credential is sent, choose bearer, header:NAME, cookie:NAME or query:NAME", what, text)
 		}
 	}
-	return ""
+	return all, nil
 }

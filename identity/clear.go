@@ -201,13 +201,19 @@ func SameField(a, b string) bool {
 	return true
 }
 
-// foldName returns c as in the name of a variable, in lower case.
-func foldName(c byte) byte {
+// Err returns an *Error if the method, the host or the path has no canonical
+// form, or for what Check finds, else nil.
+func (c *Caller) Err() error {
+	c.Method()
+	c.Host()
+	c.Path()
 	switch {
-	case !isAlnum(c):
-		return '_'
-	case c >= 'A' && c <= 'Z':
-		return c | 0x20
+	case c.methodErr != nil:
+		return c.methodErr
+	case c.hostErr != nil:
+		return c.hostErr
+	case c.pathErr != nil:
+		return c.pathErr
 	}
-	return c
+	return c.Check()
 }

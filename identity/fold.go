@@ -82,3 +82,11 @@ func hasUpper(v string) bool {
 	}
 	return false
 }
+
+// spell returns v as a key, folded if that is asked for.
+func (s *scratch) spell(v string, fold bool) string {
+	if fold && v != "" {
+		v = s.fold(v)
+	}
+	return s.fit(v)
+}

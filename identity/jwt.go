@@ -2,7 +2,6 @@ package identity
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -312,56 +311,4 @@ func (t *tokens) find(c *Caller) (string, error) {
 		}
 	}
 	return token, nil
-}
-
-// isBearer reports whether word is a signed token, and tokens are sent as bearer tokens.
-func (t *tokens) isBearer(word string) bool {
-	return t != nil && isJWS(word) && slices.Contains(t.from, claimant{fromBearer, ""})
-}
-
-// claim returns a claim of the request's verified token, "" if there is none.
-func (t *tokens) claim(c *Caller, name string) string {
-	if t == nil {
-		return ""
-	}
-	if c.known&knownToken == 0 {
-		c.known |= knownToken
-		if c.Check() == nil && c.token != "" {
-			var why failure
-			if c.claims, why = t.verify(c.token, &c.tokenSealer); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
-				c.r.reports.fail(c, why)
-			}
-		}
-	}
-	if c.claims == nil {
-		return ""
-	}
-	return c.claims.text[name]
-}
-
-// unverifiedClaim returns a claim of the request's token, which nobody has verified.
-func unverifiedClaim(c *Caller, name string) string {
-	token := ""
-	if c.r.tokens == nil {
-		token, _ = bearer(c)
-	} else if c.Check() == nil {
-		token = c.token
-	}
-	if len(token) > maxToken {
-		return ""
-	}
-	_, rest, ok := strings.Cut(token, ".")
-	payload, signature, ok2 := strings.Cut(rest, ".")
-	if !ok || !ok2 || strings.IndexByte(signature, '.') >= 0 {
-		return ""
-	}
-	b, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		return ""
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(b, &all) != nil {
-		return ""
-	}
-	return claimText(all[name])
 }

@@ -32,14 +32,6 @@ func view(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// spell returns v as a key, folded if that is asked for.
-func (s *scratch) spell(v string, fold bool) string {
-	if fold && v != "" {
-		v = s.fold(v)
-	}
-	return s.fit(v)
-}
-
 // fit returns v, or what stands for it if it cannot be a key.
 func (s *scratch) fit(v string) string {
 	if fits(v) {

@@ -68,19 +68,6 @@ func client(c *Caller, w width) string {
 	return c.text.keep(b)
 }
 
-// header returns the value of a header. Several lines are joined by commas, as
-// RFC 9110 §5.2 has it.
-func header(h http.Header, name string) string {
-	switch lines := h[name]; len(lines) {
-	case 0:
-		return ""
-	case 1:
-		return trimSpace(lines[0])
-	default:
-		return strings.Join(lines, ", ")
-	}
-}
-
 // cookie returns the value of the first cookie of a name.
 //
 // Source: RFC 6265 §5.4, and §4.2.1 for its form.

@@ -5,16 +5,6 @@ import "github.com/prometheus/client_golang/prometheus"
 // collector reads counters when it is asked, and keeps nothing.
 type collector struct{ opt Options }
 
-// writeCounter and writeGauge write one sample, with the values of its labels.
-type (
-	writeCounter func(d *prometheus.Desc, n uint64, labels ...string)
-	writeGauge   func(d *prometheus.Desc, v float64, labels ...string)
-)
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
 var (
 	decisions     = desc("weir_decisions_total", "Decisions under a limit, by outcome.", "domain", "rule", "limit", "decision")
 	limits        = desc("weir_limits", "Limits in the current rules.")
@@ -205,11 +195,4 @@ func (c *collector) collectOperation(counter writeCounter, gauge writeGauge) {
 			gauge(reloadedLast, float64(r.Last.UnixMicro())/1e6)
 		}
 	}
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

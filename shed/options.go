@@ -94,11 +94,6 @@ type Shares struct {
 	Background Share `yaml:"background,omitempty"`
 }
 
-// byClass returns the shares by class, the defaults filled in.
-func (s Shares) byClass() [classes]Share {
-	return [classes]Share{s.Critical.or(100), s.Default.or(90), s.Sheddable.or(75), s.Background.or(50)}
-}
-
 const (
 	maxInFlight = 1 << 20
 	maxUserKeys = 8

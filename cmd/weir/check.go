@@ -135,11 +135,3 @@ func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error
 	}
 	return err
 }
-
-// count returns "1 rule", "2 rules".
-func count[T int | int64](n T, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

@@ -204,8 +204,6 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 	return b.String()
 }
 
-func units(n int64) string { return count(n, "unit") }
-
 // promise says what the limit guarantees in a role, with its own numbers.
 func promise(l *weir.Limit, role string) string {
 	switch role {

@@ -6,11 +6,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,28 +26,6 @@ const (
 
 // errNo is returned by a subcommand that has printed its answer, which is no.
 var errNo = errors.New("no")
-
-// streams are where a subcommand reads and writes.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// writeJSON writes v as indented JSON.
-func (s streams) writeJSON(v any) error {
-	enc := json.NewEncoder(s.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-// writeAnswer writes the answer of a server: as it came if asJSON, else for a person.
-func (s streams) writeAnswer(answer []byte, asJSON bool, text string) error {
-	if asJSON {
-		text = string(bytes.TrimSpace(answer)) + "\n"
-	}
-	_, err := io.WriteString(s.out, text)
-	return err
-}
 
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`

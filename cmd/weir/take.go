@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -216,12 +215,4 @@ func (g *guarantee) String() string {
 	}
 	_ = out.Source.UnmarshalText([]byte(g.Source)) // a newer server may have one more
 	return out.String()
-}
-
-// seconds writes a number of seconds: "12.5s", nil "never".
-func seconds(s *float64) string {
-	if s == nil {
-		return "never"
-	}
-	return strconv.FormatFloat(*s, 'f', -1, 64) + "s"
 }

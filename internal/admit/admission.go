@@ -172,3 +172,47 @@ func (a *Admission) End() {
 	a.Req.Reset()
 	a.gate, a.passed = nil, time.Time{}
 }
+
+// leastRenewal is the shortest interval at which permits are renewed.
+const leastRenewal = 10 * time.Millisecond
+
+// hold renews the permits that the last decision granted until Release.
+func (a *Admission) hold(ctx context.Context) {
+	period := weir.Forever
+	for _, o := range a.Req.Ops() {
+		if o.Charged && o.Limit.Traits()&weir.Leases != 0 {
+			// Each on its own account: one that was lost must not take the others
+			// with it.
+			a.permits = append(a.permits, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always})
+			period = min(period, o.Limit.Period)
+		}
+	}
+	if len(a.permits) > 0 {
+		a.renewal = renew(context.WithoutCancel(ctx), a.gate, a.permits, max(period/3, leastRenewal))
+	}
+}
+
+// Release gives the permits back. It asks no rules, which may have changed since they
+// were granted.
+func (a *Admission) Release(ctx context.Context) {
+	a.stopRenewal()
+	if len(a.permits) == 0 {
+		return
+	}
+	for i := range a.permits {
+		a.permits[i] = a.permits[i].Undo(a.permits[i].Cost)
+		a.permits[i].NewLease = true
+	}
+	a.after(ctx, "releasing a permit failed", func(ctx context.Context) error {
+		_, err := a.gate.Limiter.Apply(ctx, a.permits)
+		return err
+	})
+	a.permits = a.permits[:0]
+}
+
+func (a *Admission) stopRenewal() {
+	if a.renewal != nil {
+		a.renewal.stop()
+		a.renewal = nil
+	}
+}

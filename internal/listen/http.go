@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -69,5 +70,28 @@ func goAway(c net.Conn) {
 	_ = c.SetWriteDeadline(time.Now().Add(evictTimeout)) // fails on a closed connection, as the write then does
 	if _, err := c.Write(goAwayFrame); err == nil {      // a client that is gone needs no information
 		time.Sleep(lingerTime)
+	}
+}
+
+// TrackState is SetIdle by an http.Server's ConnState. The client of an HTTP/2
+// connection is informed when it is closed for another, and it is so only when its last
+// answer is written. A connection that was upgraded is closed when nothing has moved on it for upgraded, zero for no bound.
+func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
+	switch state {
+	case http.StateActive:
+		SetIdle(c, false)
+	case http.StateIdle:
+		if isHTTP2(c) {
+			slots(c, func(s *slotConn) {
+				s.unflushed.Store(true)
+				if s.onEvict.Load() == nil {
+					f := sync.OnceFunc(func() { goAway(c) })
+					s.onEvict.Store(&f)
+				}
+			})
+		}
+		SetIdle(c, true)
+	case http.StateHijacked:
+		slots(c, func(s *slotConn) { s.upgrade(upgraded) })
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -503,29 +502,6 @@ func SetAuthenticated(c net.Conn) {
 // connection is closed when f returns; f must not wait for the client for long.
 func OnEvict(c net.Conn, f func()) {
 	slots(c, func(s *slotConn) { s.onEvict.Store(&f) })
-}
-
-// TrackState is SetIdle by an http.Server's ConnState. The client of an HTTP/2
-// connection is informed when it is closed for another, and it is so only when its last
-// answer is written. A connection that was upgraded is closed when nothing has moved on it for upgraded, zero for no bound.
-func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
-	switch state {
-	case http.StateActive:
-		SetIdle(c, false)
-	case http.StateIdle:
-		if isHTTP2(c) {
-			slots(c, func(s *slotConn) {
-				s.unflushed.Store(true)
-				if s.onEvict.Load() == nil {
-					f := sync.OnceFunc(func() { goAway(c) })
-					s.onEvict.Store(&f)
-				}
-			})
-		}
-		SetIdle(c, true)
-	case http.StateHijacked:
-		slots(c, func(s *slotConn) { s.upgrade(upgraded) })
-	}
 }
 
 // upgrade makes c one that is idle when nothing moves on it.

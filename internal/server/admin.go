@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/guesses"
@@ -60,23 +60,6 @@ func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wr
 		}
 		guard(token, wrong, index).ServeHTTP(w, r)
 	})
-}
-
-// addProbes adds the probes to mux, with readiness at the paths: notReady says why a node
-// takes no requests. They need no token: they tell nothing but whether the node is well,
-// to a kubelet that has none.
-func addProbes(mux *http.ServeMux, notReady func() string, paths ...string) {
-	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	for _, path := range paths {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			if why := notReady(); why != "" {
-				w.Header().Set("Retry-After", "1")
-				http.Error(w, why, http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "OK")
-		})
-	}
 }
 
 func adminIndex(w http.ResponseWriter, _ *http.Request) {
@@ -151,9 +134,31 @@ func notLocal(r *http.Request) string {
 	return ""
 }
 
-// loopbackListen reports whether a HOST:PORT to listen on is loopback. A name
-// other than localhost is not: what it resolves to can change.
-func loopbackListen(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && host != "" && httpapi.LoopbackHost(host)
+// openAdmin builds the listener for operators, which is drained last.
+func openAdmin(s *Server) (frontend, error) {
+	c := s.conf.Admin
+	if c.Listen == "" {
+		return frontend{}, nil
+	}
+	if s.token == "" && !loopbackListen(c.Listen) {
+		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
+	}
+	cert, err := s.certs.open(c.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
+		s.log.Warn("admin token is sent in clear text; set --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
+	}
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+		return frontend{}, err
+	}
+	const maxAdminConns = 64
+	return frontend{
+		listen:   c.Listen,
+		tls:      c.TLS,
+		maxConns: maxAdminConns,
+		last:     true,
+		serve:    newOperatorServer(s.adminHandler(s.token), s.conf.HTTP, cert, time.Second, s.log),
+	}, nil
 }

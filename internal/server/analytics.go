@@ -235,15 +235,6 @@ func (a *analyticsService) close() error {
 // analyticsPath is where questions are asked.
 const analyticsPath = "/v1/analytics/"
 
-// keeps reports whether this process keeps what events tell. In memory it keeps its
-// own alone, and only where somebody can ask.
-func (c *Config) keeps() bool {
-	if c.Analytics.URL == eventsOff || c.Events.URL == eventsOff {
-		return false
-	}
-	return c.Analytics.URL != analyticsMemory || c.Events.here() && c.Admin.Listen != ""
-}
-
 // checkAnalytics reports what makes no sense in the section analytics.
 func (c *Config) checkAnalytics() error {
 	if c.Events.URL == eventsOff && c.Analytics.URL != eventsOff && c.Analytics.URL != analyticsMemory {

@@ -5,19 +5,6 @@ import (
 	"reflect"
 )
 
-// bounds are those that the tags of a setting give: least and most, within which it
-// must be, and beside them or, one more value; or positive, for a duration without
-// which a client could hold what it likes for ever.
-type bounds struct {
-	least, most, or string
-	positive        bool
-}
-
-func boundsOf(tag reflect.StructTag) bounds {
-	_, positive := tag.Lookup("positive")
-	return bounds{tag.Get("least"), tag.Get("most"), tag.Get("or"), positive}
-}
-
 // checkBounds returns an error for each setting of the struct that section points to
 // which is out of its bounds. key is the path of the section with a dot; only settings of
 // which isSet reports true, by their keys, are looked at.

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // CheckConfig reads a configuration file and what it names: limits, rules, keys and
@@ -119,4 +122,63 @@ func (u *unasked) finding(a *asks, path string) *rules.Error {
 		e.Hint = fmt.Sprintf("add to %s of %s: %s", u.To, path, u.Add)
 	}
 	return e
+}
+
+// check reports everything about c that can be seen to be wrong without
+// opening anything.
+func (c *Config) check() error {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
+		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
+	}
+	return c.checkSettings()
+}
+
+// checkSettings is check of what is given, whether or not there is anything to decide by.
+func (c *Config) checkSettings() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if c.HTTP.Listen == "" {
+		bad("--http (http.listen) is empty: give HOST:PORT")
+	}
+	if c.StoreHeld < shared.MinBytes {
+		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
+	}
+	if err := c.checkRegions(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.API.Domain == "" {
+		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")
+	}
+	if _, err := c.trusted(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.gateway(); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.Identity.check(), c.checkAsked())
+	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
+	errs = append(errs, checkBounds(c, "", c.isSet)...)
+	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
+		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
+	}
+	errs = append(errs, checkShed(c.Shed), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
+	return errors.Join(errs...)
+}
+
+// isSet reports whether a setting has an effect, by its key.
+func (c *Config) isSet(key string) bool {
+	section, _, _ := strings.Cut(key, ".")
+	switch section {
+	case "grpc":
+		return c.GRPC.Listen != ""
+	case "resp":
+		return c.RESP.Listen != ""
+	case "analytics":
+		return c.Analytics.URL != eventsOff
+	}
+	return true
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/shed"
-	"github.com/weirlimit/weir/store/shared"
 )
 
 // Config holds every setting of a server. The configuration file has each under
@@ -130,65 +129,6 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalYAML implements yaml.InterfaceMarshaler.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
-// check reports everything about c that can be seen to be wrong without
-// opening anything.
-func (c *Config) check() error {
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
-		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
-	}
-	return c.checkSettings()
-}
-
-// checkSettings is check of what is given, whether or not there is anything to decide by.
-func (c *Config) checkSettings() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	if c.HTTP.Listen == "" {
-		bad("--http (http.listen) is empty: give HOST:PORT")
-	}
-	if c.StoreHeld < shared.MinBytes {
-		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
-	}
-	if err := c.checkRegions(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.API.Domain == "" {
-		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")
-	}
-	if _, err := c.trusted(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := c.gateway(); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.Identity.check(), c.checkAsked())
-	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
-	errs = append(errs, checkBounds(c, "", c.isSet)...)
-	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
-		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
-	}
-	errs = append(errs, checkShed(c.Shed), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
-	return errors.Join(errs...)
-}
-
-// isSet reports whether a setting has an effect, by its key.
-func (c *Config) isSet(key string) bool {
-	section, _, _ := strings.Cut(key, ".")
-	switch section {
-	case "grpc":
-		return c.GRPC.Listen != ""
-	case "resp":
-		return c.RESP.Listen != ""
-	case "analytics":
-		return c.Analytics.URL != eventsOff
-	}
-	return true
-}
-
 // check reports what is missing of the files of a listener, whose flags begin with
 // prefix.
 func (t *TLS) check(prefix string) error {
@@ -224,14 +164,6 @@ func (l *Log) check() error {
 // trusted returns the prefixes of c.Trust.
 func (c *Config) trusted() ([]netip.Prefix, error) { return prefixes("--trust", c.Trust) }
 
-// upstream returns the URL to forward to, nil when there is none.
-func (c *Config) upstream() (*url.URL, error) {
-	if c.Upstream == "" {
-		return nil, nil
-	}
-	return parseUpstream("--upstream", c.Upstream)
-}
-
 // token returns the token that admin requests must carry, empty for none.
 func (a *Admin) token() (string, error) {
 	token := string(a.Token)
@@ -249,4 +181,15 @@ func (a *Admin) token() (string, error) {
 		return "", errors.New("the admin token has fewer than 16 bytes: use `openssl rand -hex 16`")
 	}
 	return token, nil
+}
+
+// sharedAddrs returns what reports whether many clients come from an address.
+func sharedAddrs(c *Config) (func(netip.Addr) bool, error) {
+	proxies, err := prefixes("--trust", slices.Concat(c.Trust, c.Identity.Proxies.Trusted))
+	if err != nil {
+		return nil, err
+	}
+	return func(a netip.Addr) bool {
+		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}, nil
 }

@@ -256,3 +256,26 @@ func (c *Config) public() *Config {
 	}
 	return &p
 }
+
+// Layer makes a configuration of what was given in several places: given (the
+// command line and the environment, flags by name) wins over the file, the
+// file over the defaults. A list that is given replaces the file's.
+//
+// file is the configuration file's path, empty for none. flags holds the
+// values of the given flags.
+func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, error) {
+	c := Defaults()
+	if file != "" {
+		if err := c.Load(file); err != nil {
+			return nil, err
+		}
+	}
+	from := make(map[string]reflect.Value)
+	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
+	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+		if s.Flag != "" && isSet(s.Flag) {
+			v.Set(from[s.Flag])
+		}
+	})
+	return c, nil
+}

@@ -274,3 +274,12 @@ func queueKindOf[Q event.Queue, S event.Source](open func(string, *slog.Logger) 
 		},
 	}
 }
+
+// keeps reports whether this process keeps what events tell. In memory it keeps its
+// own alone, and only where somebody can ask.
+func (c *Config) keeps() bool {
+	if c.Analytics.URL == eventsOff || c.Events.URL == eventsOff {
+		return false
+	}
+	return c.Analytics.URL != analyticsMemory || c.Events.here() && c.Admin.Listen != ""
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/forwardauth"
@@ -15,10 +14,6 @@ import (
 type ForwardAuth struct {
 	Prefix string `yaml:"prefix" name:"forward-auth" placeholder:"PATH" help:"Path that answers forward-auth requests, such as /auth. The response says whether a proxy may let a request through: nginx auth_request, Caddy forward_auth, Traefik ForwardAuth, HAProxy, Envoy over HTTP. Only --trusted-proxies may ask. See docs/how-to/forward-auth.md."`
 }
-
-// asked reports whether proxies ask here about requests that they forward
-// themselves.
-func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
 
 // checkAsked reports what is wrong with how proxies ask, that can be seen
 // without opening anything.
@@ -91,9 +86,4 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 // has reports whether there is a limit in a domain.
 func (r *ruleSet) has(domain string) bool {
 	return len(r.words.limits) > 0 && r.words.domain == domain || r.set().Has(domain)
-}
-
-// hasUpstream reports whether some route says where its requests go.
-func hasUpstream(routes []Route) bool {
-	return slices.ContainsFunc(routes, func(r Route) bool { return r.Upstream != "" })
 }

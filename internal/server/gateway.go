@@ -3,8 +3,8 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/identity"
@@ -131,26 +131,6 @@ func parseUpstream(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// gateway builds what forwards to the upstreams.
-func (s *Server) gateway() (http.Handler, error) {
-	opt, err := s.conf.gateway()
-	if err != nil {
-		return nil, err
-	}
-	if opt.Limits.Plan, err = s.defaultPlan(); err != nil {
-		return nil, err
-	}
-	opt.Limits.Shed = s.shed
-	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity.Resolver, s.answer, s.log
-	s.coverage.warnOfUncounted()
-	s.coverage.warn()
-	g, err := gateway.New(opt)
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
 // byAddress reports whether d is what limits in words are about.
 func byAddress(d identity.Descriptor) bool {
 	if len(d.Entries) != 1 {
@@ -158,4 +138,21 @@ func byAddress(d identity.Descriptor) bool {
 	}
 	e := d.Entries[0]
 	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
+}
+
+// upstream returns the URL to forward to, nil when there is none.
+func (c *Config) upstream() (*url.URL, error) {
+	if c.Upstream == "" {
+		return nil, nil
+	}
+	return parseUpstream("--upstream", c.Upstream)
+}
+
+// asked reports whether proxies ask here about requests that they forward
+// themselves.
+func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
+
+// hasUpstream reports whether some route says where its requests go.
+func hasUpstream(routes []Route) bool {
+	return slices.ContainsFunc(routes, func(r Route) bool { return r.Upstream != "" })
 }

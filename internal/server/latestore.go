@@ -286,3 +286,29 @@ func (s lateRedis) Forget(ctx context.Context, key string, l *weir.Limit) (bool,
 	}
 	return store.Forget(ctx, key, l)
 }
+
+// openDriven opens the Redis that url names, as setting has it, with options that have a
+// Logger. See openLate.
+func openDriven(setting, url string, mayServe bool, opt redis.Options) (drivenRedis, error) {
+	shards, tuning, err := redis.Layout(url, opt)
+	if err != nil {
+		return drivenRedis{}, fmt.Errorf("%s: %w", setting, err)
+	}
+	var late *lateStore[*redis.Store]
+	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
+	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
+	driver := shared.NewLateStore(shards, tuning)
+	open := func(ctx context.Context) (*redis.Store, error) {
+		s, err := redis.Open(ctx, url, opt)
+		if err == nil {
+			driver.Reach(s)
+		}
+		return s, err
+	}
+	late, err = openLate(setting, withoutPasswords(url), mayServe, opt.Logger, open, redis.Unreachable)
+	if err != nil {
+		return drivenRedis{}, err
+	}
+	late.failure = redisFailure
+	return drivenRedis{lateRedis{late}, driver}, nil
+}

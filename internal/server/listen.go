@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -53,4 +54,23 @@ func redisTo(url string) string {
 		return "-s " + socket
 	}
 	return "-u " + url
+}
+
+// loopbackListen reports whether a HOST:PORT to listen on is loopback. A name
+// other than localhost is not: what it resolves to can change.
+func loopbackListen(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host != "" && httpapi.LoopbackHost(host)
+}
+
+// reachable returns an address to connect to for one that is listened on.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
 }

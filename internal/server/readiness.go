@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -45,4 +46,21 @@ func (r *readiness) withHealth(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// addProbes adds the probes to mux, with readiness at the paths: notReady says why a node
+// takes no requests. They need no token: they tell nothing but whether the node is well,
+// to a kubelet that has none.
+func addProbes(mux *http.ServeMux, notReady func() string, paths ...string) {
+	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	for _, path := range paths {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if why := notReady(); why != "" {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, why, http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "OK")
+		})
+	}
 }

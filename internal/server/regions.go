@@ -166,3 +166,8 @@ func (c *Config) regionCount() int {
 	}
 	return n
 }
+
+// kindOfStore returns the kind of the store that c names.
+func kindOfStore(c *Config) (storeKind, error) {
+	return kindOf("--store", "memory: or redis://127.0.0.1:6379", c.storeOfRegion(), stores)
+}

@@ -79,29 +79,6 @@ func Defaults() *Config {
 	return c
 }
 
-// Layer makes a configuration of what was given in several places: given (the
-// command line and the environment, flags by name) wins over the file, the
-// file over the defaults. A list that is given replaces the file's.
-//
-// file is the configuration file's path, empty for none. flags holds the
-// values of the given flags.
-func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, error) {
-	c := Defaults()
-	if file != "" {
-		if err := c.Load(file); err != nil {
-			return nil, err
-		}
-	}
-	from := make(map[string]reflect.Value)
-	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
-	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
-		if s.Flag != "" && isSet(s.Flag) {
-			v.Set(from[s.Flag])
-		}
-	})
-	return c, nil
-}
-
 // walk calls visit for every leaf of the struct v.
 func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value)) {
 	t := v.Type()
@@ -173,4 +150,17 @@ func setText(v reflect.Value, text string) error {
 		return nil
 	}
 	panic(fmt.Sprintf("server: no setting can be a %s", v.Type()))
+}
+
+// bounds are those that the tags of a setting give: least and most, within which it
+// must be, and beside them or, one more value; or positive, for a duration without
+// which a client could hold what it likes for ever.
+type bounds struct {
+	least, most, or string
+	positive        bool
+}
+
+func boundsOf(tag reflect.StructTag) bounds {
+	_, positive := tag.Lookup("positive")
+	return bounds{tag.Get("least"), tag.Get("most"), tag.Get("or"), positive}
 }

@@ -158,27 +158,6 @@ func (v *visit) undecided(a *admit.Admission, err error) error {
 	return st
 }
 
-// writeTrailers writes what the limits said into the trailer.
-func (v *visit) writeTrailers(r *weir.Request, d weir.Decision) {
-	if d.Limit != nil {
-		v.send(v.fields(r, d))
-	}
-}
-
-// fields returns what the limits said as metadata.
-func (v *visit) fields(r *weir.Request, d weir.Decision) metadata.MD {
-	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
-	md := make(metadata.MD, len(fields)+1)
-	for _, f := range fields {
-		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
-	}
-	return md
-}
-
-// send adds to the trailer. It fails where there is no call, as in tests of
-// handlers, and nobody to be told.
-func (v *visit) send(md metadata.MD) { _ = v.trailer(md) }
-
 // receive charges a message of a stream.
 func (v *visit) receive() error {
 	a := &v.message

@@ -27,15 +27,6 @@ func Layout(o Options) (shards int, t transport.Tuning, err error) {
 	return len(o.Servers), o.tuning(), err
 }
 
-// tuning is what the driver wants of its queue: a worker for each connection.
-func (o *Options) tuning() transport.Tuning {
-	t := transport.Tuning{Workers: o.MaxConns, Batch: 1}
-	if len(o.Servers) > 1 {
-		t.RunsOnly, t.ProbeFor = true, max(o.Timeout, time.Second)
-	}
-	return t
-}
-
 // Shards implements transport.Driver.
 func (d driver) Shards() int { return len(d.servers) }
 

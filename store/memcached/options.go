@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Options configures a [Store].
@@ -176,4 +177,13 @@ func checkAddress(addr string) error {
 
 func fault(format string, args ...any) error {
 	return fmt.Errorf("store memcached: "+format, args...)
+}
+
+// tuning is what the driver wants of its queue: a worker for each connection.
+func (o *Options) tuning() transport.Tuning {
+	t := transport.Tuning{Workers: o.MaxConns, Batch: 1}
+	if len(o.Servers) > 1 {
+		t.RunsOnly, t.ProbeFor = true, max(o.Timeout, time.Second)
+	}
+	return t
 }

@@ -172,3 +172,10 @@ func (k lockSet) unlock() {
 		g.mu.Unlock()
 	}
 }
+
+func checkCost(o *weir.Op) error {
+	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
+		return weir.ErrCost
+	}
+	return nil
+}

@@ -258,3 +258,10 @@ func (k *sketches) expire(now int64) int {
 func (set *sketchSet) clone() *sketchSet {
 	return &sketchSet{overflow: maps.Clone(set.overflow), windows: maps.Clone(set.windows)}
 }
+
+// wholeMicros rounds a stamp up: what lies below the microsecond is the
+// algorithm's own.
+func wholeMicros(stamp int64) int64 {
+	const below = 1<<weir.FractionBits - 1
+	return (stamp + below) &^ below
+}

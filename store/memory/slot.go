@@ -173,13 +173,6 @@ func (p *slot) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decisi
 	return d
 }
 
-// wholeMicros rounds a stamp up: what lies below the microsecond is the
-// algorithm's own.
-func wholeMicros(stamp int64) int64 {
-	const below = 1<<weir.FractionBits - 1
-	return (stamp + below) &^ below
-}
-
 func estimateUnits(o *overflow, l *weir.Limit, a weir.Ask, tag uint64) weir.Decision {
 	if a.Verb == weir.Refund {
 		a.Verb = weir.Peek

@@ -85,10 +85,3 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	}
 	return nil
 }
-
-func checkCost(o *weir.Op) error {
-	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
-		return weir.ErrCost
-	}
-	return nil
-}

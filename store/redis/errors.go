@@ -129,3 +129,71 @@ func explain(err error) error {
 	}
 	return fmt.Errorf("store redis: %w", err)
 }
+
+// A rowError is what a server said of one row: it answered, and decided the others.
+type rowError string
+
+func (e rowError) Error() string { return string(e) }
+
+var errReply = errors.New("the script's reply is not a list of integers")
+
+// RejectedError: the server answered that it cannot decide this call, for the sake of
+// its keys or limits. Nothing was charged, and others are decided as ever.
+type RejectedError struct{ Err error }
+
+func (e *RejectedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// unserved begin errors by which a server serves nobody, even where a script ran into
+// them.
+var unserved = []string{
+	"OOM ", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOAUTH", "NOSCRIPT", "TRYAGAIN", "MOVED ", "ASK ", "CROSSSLOT",
+}
+
+// isRejection reports whether err is what a script said of the keys or limits that it
+// was given.
+func isRejection(err error) bool {
+	text, ofRow := "", false
+	var row rowError
+	if e, ok := replyError(err); ok {
+		text = e.Error()
+	} else if ofRow = errors.As(err, &row); ofRow {
+		text = string(row)
+	}
+	if slices.ContainsFunc(unserved, func(sign string) bool { return strings.Contains(text, sign) }) {
+		return false
+	}
+	return ofRow || strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "user_script") || strings.Contains(text, "Error running script")
+}
+
+// errSpoilt: a key has a value that no script of ours writes.
+var errSpoilt = &RejectedError{errors.New("store redis: a key holds what no script of Weir writes")}
+
+// isSpoilt reports whether err may be about a key that no script of ours wrote.
+func isSpoilt(err error) bool {
+	var rejected *RejectedError
+	return errors.As(err, &rejected)
+}
+
+// PartError: some of the servers did not answer, or are lost, and others go on.
+// What is kept on those is decided as ever.
+type PartError struct{ Err error }
+
+func (e *PartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// errLost: the keys of a lost part wait for it, or all parts are lost.
+var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy, or the limit is pinned")
+
+// isLoss reports whether an error says that the server is away or does not serve yet,
+// not that it refuses.
+func isLoss(err error) bool {
+	if e, ok := replyError(err); ok && notYet(e) {
+		return true
+	}
+	return err != nil && !Refused(err) && !errors.Is(err, context.Canceled)
+}

@@ -2,57 +2,12 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/weirlimit/weir/store/internal/transport"
 )
-
-// A call is one script to run, for a call of the queue. It
-// is the pipeline's from send until it is settled.
-type call struct {
-	script *script
-	keys   []string
-	args   []string
-
-	reply []int64
-	// bits of a row's answer, see rows.lua.
-	bits int64
-
-	// What the queue carries: an op that stands alone, or ops of one part in work.
-	carrier  *transport.Call
-	single   *plan
-	work     *work
-	to       *pipeline
-	repaired bool
-	why      error // of one to be repaired
-	// pause is how long it waited before it was sent again, zero if it never was, and until
-	// when that is of use.
-	pause time.Duration
-	until time.Time
-}
-
-var calls = sync.Pool{New: func() any { return new(call) }}
-
-func newCall(s *script) *call {
-	c := calls.Get().(*call)
-	*c = call{script: s, keys: c.keys[:0], args: c.args[:0], reply: c.reply[:0]}
-	return c
-}
-
-func (c *call) recycle() {
-	clear(c.keys)
-	clear(c.args)
-	if c.work != nil {
-		c.work.recycle()
-	}
-	calls.Put(c)
-}
 
 // A pipeline sends calls of one shard to a client, as many at once as there are.
 type pipeline struct {
@@ -106,56 +61,6 @@ func (n *pipeline) close() {
 	if client := n.client(); client != nil {
 		client.Close()
 	}
-}
-
-// unsettled are calls that were not applied: their scripts are not known to the server, or
-// their keys are not sane.
-type unsettled struct{ known, sane []*call }
-
-func (n *pipeline) send(live []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.callTimeout())
-	defer cancel()
-	var not unsettled
-	sort := func(c *call, err error) {
-		if err == nil {
-			err = c.decode(driver{n.store})
-		}
-		// Neither was applied. No other call is sent again.
-		switch e, ok := rueidis.IsRedisErr(err); {
-		case ok && e.IsNoScript():
-			// A server that was restarted, or took over, has no scripts.
-			not.known = append(not.known, c)
-		case ok && e.IsTryAgain() && time.Now().Before(c.until):
-			// Some of its keys have moved to another server, and some not yet.
-			n.again(c)
-		case err != nil && !c.repaired && (isSpoilt(err) || isRejection(err)):
-			c.why = err
-			not.sane = append(not.sane, c)
-		default:
-			n.settle(c, err)
-		}
-	}
-	n.run(ctx, live, false, sort)
-	for len(not.known) > 0 {
-		first := not.known
-		not.known = nil
-		n.store.stats.reloads.Add(uint64(len(first)))
-		n.run(ctx, first, true, sort)
-	}
-	for _, c := range not.sane {
-		n.sendRepaired(c)
-	}
-}
-
-// maxPause is the longest pause before a call is sent again whose keys are moving
-// between the servers of a cluster.
-const maxPause = 16 * time.Millisecond
-
-// again sends a call that was not applied once more, after a pause. No worker waits with
-// it.
-func (n *pipeline) again(c *call) {
-	c.pause = min(max(2*c.pause, time.Millisecond), maxPause)
-	time.AfterFunc(c.pause, func() { n.send([]*call{c}) })
 }
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
@@ -245,43 +150,3 @@ func read(r rueidis.RedisResult, group []*call, then func(*call, error)) {
 		}
 	}
 }
-
-// read takes the integers of a reply.
-func (c *call) read(values []rueidis.RedisMessage) error {
-	for i := range values {
-		n, err := values[i].ToInt64()
-		if err != nil {
-			return errReply
-		}
-		c.reply = append(c.reply, n)
-	}
-	return nil
-}
-
-// readRow makes of the time and of a row's words what other scripts reply.
-func (c *call) readRow(time rueidis.RedisMessage, row []rueidis.RedisMessage) error {
-	if row[0].IsString() {
-		why, err := row[0].ToString()
-		if err != nil {
-			return errReply
-		}
-		return rowError(why)
-	}
-	if err := c.read(row); err != nil {
-		return err
-	}
-	twice, err := time.ToInt64()
-	if err != nil {
-		return errReply
-	}
-	c.bits = c.reply[0]
-	c.reply[0] = twice + c.bits&1
-	return nil
-}
-
-// A rowError is what a server said of one row: it answered, and decided the others.
-type rowError string
-
-func (e rowError) Error() string { return string(e) }
-
-var errReply = errors.New("the script's reply is not a list of integers")

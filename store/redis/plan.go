@@ -106,3 +106,6 @@ func Check(l *weir.Limit) error {
 	return fmt.Errorf("limit %q: %s cannot be kept in Redis: use sliding_window, which takes some 100 bytes a key, or the memory store",
 		l.Name, l.Algorithm.Name())
 }
+
+// inRow tells the op of a row: its twin, and the number of its constants.
+func (p *plan) inRow() uint32 { return uint32(p.twin.number)<<4 | uint32(len(p.consts)) }

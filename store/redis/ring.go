@@ -91,22 +91,6 @@ func (r *ring) opened(shard int, err error) {
 
 func (r *ring) closed(shard int) { r.servers[shard].outage.Succeeded() }
 
-// connectServer connects to a server of a ring and checks it.
-func (a *address) connectServer(ctx context.Context, host string) (rueidis.Client, error) {
-	client, err := rueidis.NewClient(a.option([]string{host}))
-	if err != nil {
-		return nil, err
-	}
-	if err = a.examine(ctx, client); err == nil {
-		err = a.compareClocks(ctx, client)
-	}
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return client, nil
-}
-
 func saltOf(host string) uint64 {
 	sum := sha256.Sum256([]byte(host))
 	return binary.LittleEndian.Uint64(sum[:])

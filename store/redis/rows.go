@@ -16,24 +16,6 @@ var rowsLua string
 // twins: with three and five twins that can stand in it, 160 at most.
 const maxOps = 3
 
-// rowOf tells a row of plain spends by their twins and the number of their
-// constants, and false if g is none.
-func rowOf(g []*asked) (row uint32, ok bool) {
-	if len(g) > maxOps {
-		return 0, false
-	}
-	for _, a := range g {
-		if !a.isSpend() || a.shared || a.plan.twin.Collection {
-			return 0, false
-		}
-		row = row<<8 | a.plan.inRow()
-	}
-	return row, len(g) > 0
-}
-
-// inRow tells the op of a row: its twin, and the number of its constants.
-func (p *plan) inRow() uint32 { return uint32(p.twin.number)<<4 | uint32(len(p.consts)) }
-
 // ofRow returns the script for a row.
 func (s *scripts) ofRow(row uint32, ops []*asked) *script {
 	return once(&s.rows, row, func() *script {
@@ -95,39 +77,4 @@ func rowText(ops []*asked) (text string, words int) {
 	// of rows too far ahead.
 	return fmt.Sprintf("%sif%s then\n    out[n + 1] = %d\n  else\n%s    out[n + 1] =%s\n  end\n%s%s%s", step.String(), passes.String()[4:],
 		1<<(len(ops)+1)-1, peek.String(), bits.String()[2:], check.String(), put.String(), result.String()), words
-}
-
-// encodeRow makes the keys and arguments of the script of a row.
-func (d driver) encodeRow(c *call, g []*asked) {
-	for _, a := range g {
-		c.keys = append(c.keys, d.opt.Prefix+":{"+a.tag+a.plan.suffix)
-		c.args = a.plan.appendSpan(c.args, a.Limit, a.Cost)
-		c.args = append(c.args, a.plan.consts...)
-	}
-}
-
-// decodeRow reads the answer of a row.
-func decodeRow(c *call, g []*asked) error {
-	now, pass, rest := c.reply[0]>>1, c.reply[0]&1 == 1, c.reply[1:]
-	for i, a := range g {
-		n := a.plan.twin.States
-		if len(rest) < n {
-			return errReply
-		}
-		if isInsane(rest[:n]) {
-			return errSpoilt
-		}
-		a.now, a.charged = now, pass
-		a.fits = pass || c.bits>>(i+1)&1 == 1
-		ask := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID, Verb: weir.Peek}
-		if pass {
-			ask.Verb = weir.Spend
-		}
-		a.decision = a.plan.algorithm.Describe(a.Limit, ask, a.fits, rest[:n])
-		rest = rest[n:]
-	}
-	if len(rest) > 0 {
-		return errReply
-	}
-	return nil
 }

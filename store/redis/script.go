@@ -159,3 +159,13 @@ func twinIn(all []*twin, name string) *twin {
 	}
 	return nil
 }
+
+// verbs are the verbs as scripts know them.
+var verbs = [...]string{weir.Spend: "0", weir.Peek: "1", weir.Force: "2", weir.Refund: "3"}
+
+func idText(id int64) string {
+	if id == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(id, 10)
+}

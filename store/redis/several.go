@@ -5,46 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/weirlimit/weir"
 )
-
-// asked is an op on its way to a script, and what came of it.
-type asked struct {
-	*weir.Op
-	plan *plan
-	tag  string
-	// look is what must be there: the cost, what is reserved, and what earlier ops
-	// of the request take from the same key.
-	look   int64
-	again  bool // an earlier op has the same key
-	shared bool // another op has the same key
-	pool   bool // the op after this one is its pool
-
-	now      int64
-	fits     bool // allowed when it was looked at
-	charged  bool
-	renewed  bool // charged to a lease that was there before
-	decision weir.Decision
-}
-
-// work is what deciding several ops takes, used again.
-type work struct {
-	all   []asked
-	group []*asked
-	isRow bool // of plain spends
-}
-
-var works = sync.Pool{New: func() any { return new(work) }}
-
-// recycle forgets the request: it is the caller's.
-func (w *work) recycle() {
-	clear(w.all)
-	clear(w.group)
-	w.all, w.group = w.all[:0], w.group[:0]
-	works.Put(w)
-}
 
 // gather fills in w by ops of one part, and reports whether none refuses without being asked.
 func (d driver) gather(w *work, ops []weir.Op) (pass bool, err error) {
@@ -146,15 +109,6 @@ func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
 	return a, nil
 }
 
-// spends reports whether what earlier takes is no longer there for o, an op on
-// the same key. Asking twice for one lease is asking once.
-func spends(earlier, o *weir.Op) bool {
-	if earlier.Verb == weir.Peek || earlier.Verb == weir.Refund {
-		return false
-	}
-	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
-}
-
 // The words that several.lua takes for the request and for each op.
 const (
 	wordsBefore = 2
@@ -192,57 +146,6 @@ func (d driver) appendGroup(c *call, g []*asked, pass bool) {
 			strconv.Itoa(a.plan.twin.number), a.need(), a.charge(), verbs[a.Commit()], idText(a.AskID()), consts, look, cost, a.mode(),
 		})
 	}
-}
-
-// need returns what the op means for whether all pass, as weir.Resolve has it.
-func (a *asked) need() string {
-	switch a.Role {
-	case weir.Enforce, weir.Ban:
-		if a.Verb != weir.Force && a.Verb != weir.Refund {
-			return "m"
-		}
-	case weir.Own:
-		switch {
-		case a.Verb == weir.Force:
-		case a.pool:
-			return "o"
-		default:
-			return "m"
-		}
-	}
-	return "-"
-}
-
-// charge returns when the op is charged, as weir.Resolve has it.
-func (a *asked) charge() string {
-	switch {
-	case a.Verb == weir.Peek:
-		return "n"
-	case a.Role == weir.Enforce && a.Penalize:
-		return "a"
-	case a.Role == weir.Shadow, a.Role == weir.Own:
-		return "s"
-	case a.Role == weir.Ban:
-		return "b"
-	}
-	return "p"
-}
-
-// mode returns whether the script may look at the op by charging it, or must read
-// its row again.
-func (a *asked) mode() string {
-	switch {
-	case a.again:
-		return "r"
-	case a.isSpend() && !a.shared && !a.plan.twin.Collection:
-		return "q"
-	}
-	return "-"
-}
-
-// isSpend reports whether the op is a spend that must allow, and no more.
-func (a *asked) isSpend() bool {
-	return a.Role == weir.Enforce && a.Verb == weir.Spend && a.Headroom == 0 && !a.Penalize
 }
 
 // The flags of several.lua.
@@ -322,4 +225,39 @@ func (d driver) finish(ops []weir.Op, all []asked) error {
 		ops[i].Now = now
 	}
 	return err
+}
+
+// encodeRow makes the keys and arguments of the script of a row.
+func (d driver) encodeRow(c *call, g []*asked) {
+	for _, a := range g {
+		c.keys = append(c.keys, d.opt.Prefix+":{"+a.tag+a.plan.suffix)
+		c.args = a.plan.appendSpan(c.args, a.Limit, a.Cost)
+		c.args = append(c.args, a.plan.consts...)
+	}
+}
+
+// decodeRow reads the answer of a row.
+func decodeRow(c *call, g []*asked) error {
+	now, pass, rest := c.reply[0]>>1, c.reply[0]&1 == 1, c.reply[1:]
+	for i, a := range g {
+		n := a.plan.twin.States
+		if len(rest) < n {
+			return errReply
+		}
+		if isInsane(rest[:n]) {
+			return errSpoilt
+		}
+		a.now, a.charged = now, pass
+		a.fits = pass || c.bits>>(i+1)&1 == 1
+		ask := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID, Verb: weir.Peek}
+		if pass {
+			ask.Verb = weir.Spend
+		}
+		a.decision = a.plan.algorithm.Describe(a.Limit, ask, a.fits, rest[:n])
+		rest = rest[n:]
+	}
+	if len(rest) > 0 {
+		return errReply
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -57,3 +58,6 @@ func same(addr string) (string, bool) {
 	}
 	return a.String(), true
 }
+
+// prometheusAddr returns the address of the Prometheus listener.
+func prometheusAddr(s *settings.Settings) string { return cmp.Or(s.PrometheusAddr, ":9090") }

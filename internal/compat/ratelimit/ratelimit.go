@@ -330,9 +330,6 @@ func closeAll(lns ...net.Listener) (err error) {
 	return err
 }
 
-// prometheusAddr returns the address of the Prometheus listener.
-func prometheusAddr(s *settings.Settings) string { return cmp.Or(s.PrometheusAddr, ":9090") }
-
 // servePrometheus serves the series until ctx ends.
 func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail func(error)) error {
 	addr := prometheusAddr(n.s)

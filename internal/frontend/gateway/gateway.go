@@ -9,7 +9,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +20,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -154,39 +152,6 @@ func (g *Gateway) compile() (err error) {
 	return nil
 }
 
-// trip is one request on its way to the upstream and back. It is the context
-// of the request that is forwarded.
-type trip struct {
-	context.Context
-	g      *Gateway
-	t      *target
-	caller *identity.Caller
-	visit  *httplimit.Visit // nil for an unlimited route
-	reply  reply
-	// status is the status that the upstream gave, or weir.NoAnswer.
-	status int
-}
-
-type tripKey struct{}
-
-// Value implements context.Context.
-func (tr *trip) Value(key any) any {
-	if key == (tripKey{}) {
-		return tr
-	}
-	return tr.Context.Value(key)
-}
-
-// writeFields adds to h what the limits said.
-func (tr *trip) writeFields(h http.Header) {
-	if tr.visit != nil {
-		tr.visit.Header(h)
-	}
-}
-
-// tripOf returns the trip that r is on.
-func tripOf(r *http.Request) *trip { return r.Context().Value(tripKey{}).(*trip) }
-
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect || !isClear(r) {
@@ -283,12 +248,6 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)
 	whole = true
-}
-
-// upstreamLog is what is logged of an upstream.
-type upstreamLog struct {
-	outage *faults.Outage
-	broken *faults.Log // of responses that broke off
 }
 
 // buffers are what bodies are copied through.

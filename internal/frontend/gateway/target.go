@@ -52,12 +52,6 @@ type Forward struct {
 	MaxHeader int64
 }
 
-// Defaults of Forward.
-const (
-	connectTimeout = 5 * time.Second
-	headerTimeout  = time.Minute
-)
-
 // over returns f with what it leaves zero taken from d: a route that leaves out a bound, or
 // has zero, keeps the general one, and one that needs a higher bound states it. What belongs
 // to d's upstream is not taken for another.
@@ -153,51 +147,6 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		ErrorLog:       slog.NewLogLogger(g.opt.Log.Handler(), slog.LevelDebug),
 	}
 	return t, nil
-}
-
-// transports are those that were made, by what they are made for.
-type transports map[transportKey]*http.Transport
-
-type transportKey struct {
-	scheme, host    string
-	connect, header time.Duration
-}
-
-func (ts transports) get(f *Forward) *http.Transport {
-	k := transportKey{f.Upstream.Scheme, f.Upstream.Host, f.ConnectTimeout, f.HeaderTimeout}
-	if k.connect == 0 {
-		k.connect = connectTimeout
-	}
-	if k.header == 0 {
-		k.header = headerTimeout
-	}
-	if ts[k] == nil {
-		ts[k] = newTransport(k)
-	}
-	return ts[k]
-}
-
-// newTransport returns what reaches an upstream.
-func newTransport(k transportKey) *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
-	t.DialContext = (&net.Dialer{Timeout: k.connect, KeepAlive: 15 * time.Second}).DialContext
-	t.TLSHandshakeTimeout = k.connect
-	t.ResponseHeaderTimeout = k.header
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-	// Shorter than nginx keeps them: who closes first must not be the one who
-	// does not ask.
-	t.IdleConnTimeout = time.Minute
-	t.MaxResponseHeaderBytes = 1 << 20
-	// Whether answers are compressed is between the client and the upstream.
-	t.DisableCompression = true
-	// A connection that went dead without a word is noticed.
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
-	if k.scheme == "h2c" {
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetUnencryptedHTTP2(true)
-	}
-	return t
 }
 
 // refuses says why r is not forwarded, whoever sent it; nil for most. Nothing
@@ -319,4 +268,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.Write(w)
 	tr.reply.sent.Store(0) // the upstream said nothing that could be charged for
+}
+
+// upstreamLog is what is logged of an upstream.
+type upstreamLog struct {
+	outage *faults.Outage
+	broken *faults.Log // of responses that broke off
 }

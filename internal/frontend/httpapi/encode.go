@@ -137,3 +137,14 @@ func appendText(b []byte, s string) []byte {
 	}
 	return append(b, '"')
 }
+
+func quoted(names []string) string {
+	b := make([]byte, 0, 64)
+	for i, n := range names {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendQuote(b, n)
+	}
+	return string(b)
+}

@@ -175,17 +175,6 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	return append(chosen, lockouts...), nil
 }
 
-func quoted(names []string) string {
-	b := make([]byte, 0, 64)
-	for i, n := range names {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = strconv.AppendQuote(b, n)
-	}
-	return string(b)
-}
-
 // append appends how the keys that req met stand, after {"allowed": and before what else
 // there is to say.
 func (k *keys) append(ctx context.Context, b []byte, req *weir.Request, d weir.Decision) ([]byte, error) {
@@ -222,3 +211,28 @@ func (k *keys) append(ctx context.Context, b []byte, req *weir.Request, d weir.D
 
 // maxCells is how many words of a key's state are shown.
 const maxCells = 256
+
+// overlaid is what operators changed of the keys of a request and of their limits, as a
+// response has it.
+type overlaid struct {
+	Keys  []overlay.View       `json:"overlay"`
+	Modes []overlay.SwitchView `json:"modes"`
+}
+
+// overlaidOf returns what operators changed of what req meets. The rules are asked again: a
+// limit that is off is not among those that were met.
+func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
+	out := overlaid{o.Keys.Views(o.Keys.OfClient(req)), []overlay.SwitchView{}}
+	seen := map[*weir.Limit]bool{}
+	for _, op := range o.Beneath().Match(nil, req) {
+		if op.Limit == nil {
+			continue
+		}
+		out.Keys = append(out.Keys, o.Keys.Views(o.Keys.Of(op.Limit, op.Key))...)
+		if v := o.Modes.Of(op.Limit); v != nil && !seen[op.Limit] {
+			out.Modes = append(out.Modes, *v)
+		}
+		seen[op.Limit] = true
+	}
+	return out
+}

@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/weirlimit/weir/answer"
@@ -77,17 +75,3 @@ func (o *operators) name(r *http.Request) string {
 
 // localKey marks requests that came through Admin.
 type localKey struct{}
-
-// LoopbackHost reports whether a Host header names this machine's loopback.
-func LoopbackHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(name)
-	return err == nil && a.Unmap().IsLoopback()
-}

@@ -47,28 +47,3 @@ func (b *rulebook) explain(c *call, r *http.Request) error {
 	}{overlaidOf(b.overlay, req), b.book.Explain(req)})
 	return err
 }
-
-// overlaid is what operators changed of the keys of a request and of their limits, as a
-// response has it.
-type overlaid struct {
-	Keys  []overlay.View       `json:"overlay"`
-	Modes []overlay.SwitchView `json:"modes"`
-}
-
-// overlaidOf returns what operators changed of what req meets. The rules are asked again: a
-// limit that is off is not among those that were met.
-func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
-	out := overlaid{o.Keys.Views(o.Keys.OfClient(req)), []overlay.SwitchView{}}
-	seen := map[*weir.Limit]bool{}
-	for _, op := range o.Beneath().Match(nil, req) {
-		if op.Limit == nil {
-			continue
-		}
-		out.Keys = append(out.Keys, o.Keys.Views(o.Keys.Of(op.Limit, op.Key))...)
-		if v := o.Modes.Of(op.Limit); v != nil && !seen[op.Limit] {
-			out.Modes = append(out.Modes, *v)
-		}
-		seen[op.Limit] = true
-	}
-	return out
-}

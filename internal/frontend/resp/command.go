@@ -159,15 +159,29 @@ func replyUnknown(c *conn, cmd *command) {
 	c.complain(string(b))
 }
 
-// complainSubcommand answers a subcommand that there is none of.
-func complainSubcommand(c *conn, cmd *command) {
-	c.complain("ERR unknown subcommand '" + short(cmd.at(1)) + "'. Try " + strings.ToUpper(string(cmd.at(0))) + " HELP.")
+func execTransaction(c *conn, _ *command) {
+	t := c.tx
+	c.tx = nil
+	if t != nil {
+		defer c.s.grow(&t.large, 0)
+	}
+	switch {
+	case t == nil:
+		c.complain("ERR EXEC without MULTI")
+		return
+	case t.spoiled:
+		c.complain("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	c.replies.out = appendArray(c.replies.out, t.commands)
+	r := reader{in: t.raw, to: len(t.raw)}
+	for r.from < r.to && !c.replies.lost {
+		var cmd command
+		// They were read before: nothing can be wrong with them.
+		if done, err := r.next(&cmd, lateBounds); !done || err != nil {
+			panic("resp: a gathered command cannot be read")
+		}
+		c.do(&cmd)
+	}
+	c.batch.decide() // before its texts are gone
 }
-
-// complainArguments answers a subcommand with too few or too many arguments.
-func complainArguments(c *conn, cmd *command) {
-	c.complain("ERR wrong number of arguments for '" + strings.ToLower(string(cmd.at(0))+"|"+short(cmd.at(1))) + "' command")
-}
-
-// is reports whether the i-th argument is a word, in any case.
-func (c *command) is(i int, word string) bool { return strings.EqualFold(text(c.at(i)), word) }

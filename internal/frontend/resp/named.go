@@ -3,8 +3,6 @@ package resp
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
@@ -63,9 +61,6 @@ func releasePermits(c *conn, cmd *command) {
 	})
 }
 
-// errNoKeyring: the store cannot forget.
-var errNoKeyring = errors.New("the store of this service cannot forget single keys")
-
 // resetRules takes WEIR.RESET and replies with how many keys were known.
 func resetRules(c *conn, cmd *command) {
 	decideAlone(c, cmd, 0, func(ctx context.Context, r *weir.Request) error {
@@ -112,79 +107,4 @@ func refundRules(c *conn, cmd *command) {
 		c.replies.out = appendInt(c.replies.out, int64(len(refunds)))
 		return nil
 	})
-}
-
-// undecided returns the reply to a command that err kept from being carried out,
-// and notes it if the store is to blame.
-func (s *Server) undecided(err error) string {
-	switch {
-	case errors.Is(err, weir.ErrNoLease):
-		return "ERR a concurrency limit applies: use WEIR.ACQUIRE, or name the unit of work with LEASE"
-	case errors.Is(err, weir.ErrCost):
-		return "ERR the cost, with what is kept for higher priorities, must be from 0 to 2^53"
-	case errors.Is(err, weir.ErrRefund):
-		return "ERR a limit applies that cannot give back units"
-	case errors.Is(err, errNoKeyring):
-		return "ERR " + err.Error()
-	}
-	if !errors.Is(err, context.Canceled) {
-		s.faults.Report("request undecided", err)
-	}
-	return "ERR the store did not answer; nothing was decided"
-}
-
-// appendDecision appends what WEIR.CHECK says: a map.
-func appendDecision(b []byte, proto int, a *ask) []byte {
-	d, r := a.decision, a.req
-	pairs := 9
-	if a.lease && d.Allowed() || d.Banned() {
-		pairs++
-	}
-	b = appendMap(b, proto, pairs)
-	b = appendBool(append(b, "$7\r\nallowed\r\n"...), proto, d.Allowed())
-	b = append(b, "$5\r\nlimit\r\n"...)
-	if d.Limit == nil {
-		b = appendNull(b, proto)
-		b = appendNull(append(b, "$9\r\nremaining\r\n"...), proto)
-	} else {
-		b = appendBulk(b, d.Limit.Name)
-		b = appendInt(append(b, "$9\r\nremaining\r\n"...), d.Remaining)
-	}
-	b = appendInt(append(b, "$14\r\nretry_after_ms\r\n"...), milliseconds(d.RetryAfter))
-	b = appendInt(append(b, "$14\r\nreset_after_ms\r\n"...), milliseconds(d.ResetAfter))
-	b = appendInt(append(b, "$8\r\ndelay_ms\r\n"...), milliseconds(r.Delay()))
-	g := r.Guarantee()
-	b = appendBool(append(b, "$5\r\nexact\r\n"...), proto, g.Exact)
-	b = appendBool(append(b, "$8\r\ndegraded\r\n"...), proto, g.Degraded)
-	b = append(b, "$7\r\nat_most\r\n"...)
-	if g.AtMost == weir.Unbounded {
-		b = appendNull(b, proto)
-	} else {
-		b = appendInt(b, g.AtMost)
-	}
-	switch {
-	case d.Banned():
-		b = appendBool(append(b, "$6\r\nbanned\r\n"...), proto, true)
-	case pairs == 10:
-		b = appendBulk(append(b, "$5\r\nlease\r\n"...), r.Lease)
-	}
-	return b
-}
-
-// milliseconds rounds d up: whoever waits as long must not come too early. Never
-// is -1.
-func milliseconds(d time.Duration) int64 {
-	if d == weir.Never {
-		return -1
-	}
-	return roundUp(d, time.Millisecond, 1)
-}
-
-// roundUp returns d in units: one more if at least that much is left over.
-func roundUp(d, unit, least time.Duration) int64 {
-	n := int64(d / unit)
-	if d%unit >= least {
-		n++
-	}
-	return n
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -127,4 +128,10 @@ func appendBool(b []byte, proto int, v bool) []byte {
 		return append(b, ":1\r\n"...)
 	}
 	return append(b, ":0\r\n"...)
+}
+
+// isTimeout reports whether err is that of a deadline.
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
 }

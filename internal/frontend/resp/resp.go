@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -197,37 +196,3 @@ func New(opt Options) (*Server, error) {
 // Throttle returns the limit whose counters count the decisions of CL.THROTTLE,
 // whatever their numbers.
 func (s *Server) Throttle() *weir.Limit { return s.limits.base[0] }
-
-// Stats is what a server has done since New.
-type Stats struct {
-	// Clients is how many are connected, MaxClients the most that may be.
-	Clients, MaxClients int64
-	// Accepted and Refused count connections: those let in, and those turned
-	// away because there were too many, of all clients or of their own.
-	Accepted, Refused uint64
-	// Commands counts those that were answered.
-	Commands uint64
-	// WrongPasswords counts failed authentications, Malformed connections that
-	// broke the protocol or its bounds, Slow those that were closed for taking
-	// too long, NoRoom those that were closed because large commands held as much
-	// memory as they may.
-	WrongPasswords, Malformed, Slow, NoRoom uint64
-}
-
-// Stats returns how the server is doing.
-func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	n := len(s.conns)
-	s.mu.Unlock()
-	return Stats{
-		Clients: int64(n), MaxClients: int64(s.opt.MaxClients),
-		Accepted: s.accepted.Load(), Refused: s.opt.Connections.Refused.Load() + s.opt.Connections.RefusedFull.Load(), Commands: s.handled.Load(),
-		WrongPasswords: s.wrong.Load(), Malformed: s.broken.Load(), Slow: s.slow.Load(), NoRoom: s.crowded.Load(),
-	}
-}
-
-// isTimeout reports whether err is that of a deadline.
-func isTimeout(err error) bool {
-	t, ok := errors.AsType[net.Error](err)
-	return ok && t.Timeout()
-}

@@ -3,7 +3,6 @@ package resp
 import (
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/weirlimit/weir"
 )
@@ -41,35 +40,6 @@ func throttleKey(c *conn, cmd *command) {
 	}
 	// What exceeds every burst can never pass, whatever it is.
 	c.batch.add(ask{key: text(cmd.at(1)), by: l, cost: min(values[4], weir.MaxCost)})
-}
-
-// appendThrottle appends the five numbers of redis-cell: limited or not, the
-// limit, what remains, the seconds until a retry and those until the key is
-// whole again.
-func appendThrottle(b []byte, a *ask) []byte {
-	d := &a.decision
-	retry, limited := int64(-1), !d.Allowed()
-	switch {
-	case a.cost == 0 && d.ResetAfter > a.by.full:
-		// The key owes more than this limit would ever let it, under another.
-		limited, retry = true, wholeSeconds(d.ResetAfter-a.by.full)
-	case limited && d.RetryAfter != weir.Never:
-		retry = wholeSeconds(d.RetryAfter)
-	}
-	if limited {
-		b = append(b, a.by.refused...)
-	} else {
-		b = append(b, a.by.allowed...)
-	}
-	b = appendInt(b, d.Remaining)
-	b = appendInt(b, retry)
-	return appendInt(b, wholeSeconds(d.ResetAfter))
-}
-
-// wholeSeconds rounds d as redis-cell does: up if at least a millisecond is left
-// over.
-func wholeSeconds(d time.Duration) int64 {
-	return roundUp(d, time.Second, time.Millisecond)
 }
 
 // deleteKeys takes DEL key [key ...]: keys of CL.THROTTLE in the database of the connection.
@@ -115,43 +85,3 @@ func replyTTL(unit time.Duration) func(*conn, *command) {
 		c.replies.out = appendInt(c.replies.out, reply)
 	}
 }
-
-// parseInt reads a decimal integer of 64 bits that may have a sign.
-func parseInt(b []byte) (int64, bool) {
-	if len(b) == 0 {
-		return 0, false
-	}
-	negative := b[0] == '-'
-	if negative || b[0] == '+' {
-		b = b[1:]
-	}
-	if len(b) == 0 {
-		return 0, false
-	}
-	var n uint64
-	for _, c := range b {
-		c -= '0'
-		// Below 2^60 another digit cannot wrap round.
-		if c > 9 || n >= 1<<60 {
-			return 0, false
-		}
-		n = n*10 + uint64(c)
-	}
-	switch {
-	case negative && n <= 1<<63:
-		return -int64(n), true
-	case n < 1<<63:
-		return int64(n), true
-	}
-	return 0, false
-}
-
-// text returns b as a string without copying it: it holds until the connection
-// reads on.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// maxRepeated is the longest part of an argument that an error repeats.
-const maxRepeated = 128
-
-// short returns an argument as an error repeats it.
-func short(b []byte) string { return string(b[:min(len(b), maxRepeated)]) }

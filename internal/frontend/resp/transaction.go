@@ -52,33 +52,6 @@ func (c *conn) endTransaction() {
 	}
 }
 
-func execTransaction(c *conn, _ *command) {
-	t := c.tx
-	c.tx = nil
-	if t != nil {
-		defer c.s.grow(&t.large, 0)
-	}
-	switch {
-	case t == nil:
-		c.complain("ERR EXEC without MULTI")
-		return
-	case t.spoiled:
-		c.complain("EXECABORT Transaction discarded because of previous errors.")
-		return
-	}
-	c.replies.out = appendArray(c.replies.out, t.commands)
-	r := reader{in: t.raw, to: len(t.raw)}
-	for r.from < r.to && !c.replies.lost {
-		var cmd command
-		// They were read before: nothing can be wrong with them.
-		if done, err := r.next(&cmd, lateBounds); !done || err != nil {
-			panic("resp: a gathered command cannot be read")
-		}
-		c.do(&cmd)
-	}
-	c.batch.decide() // before its texts are gone
-}
-
 func discardTransaction(c *conn, _ *command) {
 	if c.tx == nil {
 		c.complain("ERR DISCARD without MULTI")

@@ -2,9 +2,7 @@ package rls
 
 import (
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
@@ -106,12 +104,4 @@ func appendLimit(b []byte, l *weir.Limit, banned bool) []byte {
 		b = wire.End(b, at)
 	}
 	return b
-}
-
-// text returns s as a string field can hold it.
-func text(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "_")
 }

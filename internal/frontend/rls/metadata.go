@@ -2,6 +2,8 @@ package rls
 
 import (
 	"math"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -68,4 +70,12 @@ func appendNumber(b []byte, key string, v int64) []byte {
 	b, value := wire.Begin(b, 2)
 	b = protowire.AppendFixed64(protowire.AppendTag(b, valueNumber, protowire.Fixed64Type), math.Float64bits(float64(v)))
 	return wire.End(wire.End(b, value), at)
+}
+
+// text returns s as a string field can hold it.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "_")
 }

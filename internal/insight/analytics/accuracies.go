@@ -112,5 +112,3 @@ func (p *played) compare(r *reader) (*Accuracy, error) {
 	}
 	return out, nil
 }
-
-func compareBools(a, b bool) int { return cmp.Compare(bitOf(a), bitOf(b)) }

@@ -1,13 +1,6 @@
 package analytics
 
-import (
-	"cmp"
-	"context"
-	"math"
-	"slices"
-	"strconv"
-	"time"
-)
+import "slices"
 
 // A question of a month is about millions of rows of clients, more than a database reads
 // in a second. So the rows are kept a second time, by columns: a block is what a limit has
@@ -32,77 +25,12 @@ const (
 // everyLimit is the limit of the row that is about a span.
 const everyLimit = 0
 
-// settles is how long after its time a block is written first: events come late.
-const settles = 5 * time.Minute
-
 // clientColumn is the column that has clients and times.
 const clientColumn = "client"
 
 // touchBlock notes that rows of a block change.
 const touchBlock = `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, $3, 1, 0)
 	ON CONFLICT (grain, at, limit_id) DO UPDATE SET version = client_blocks.version + 1, state = 0`
-
-// blockShare is up to what part of MaxBytes, in a hundred, blocks are written: what is over
-// MaxBytes goes at the expense of blocks first.
-const blockShare = 95
-
-// writeBlocks writes the blocks whose time is over and that are not whole, the newest
-// first, until all are, so much time has passed, or there is no room: rows do not go for
-// the sake of blocks.
-func (s *sweeper) writeBlocks(ctx context.Context, most time.Duration) error {
-	began, room := time.Now(), int64(math.MaxInt64)
-	if s.opt.MaxBytes >= 0 {
-		used, err := s.db.Used(ctx)
-		if err != nil {
-			return err
-		}
-		room = s.opt.MaxBytes/100*blockShare - used
-	}
-	for _, g := range [...]Grain{Minute, Hour} {
-		todo, err := s.unwritten(ctx, g)
-		if err != nil {
-			return err
-		}
-		for _, at := range todo {
-			if time.Since(began) > most || room <= 0 {
-				return nil
-			}
-			bytes, err := s.writeBlock(ctx, g, at, room)
-			if err != nil {
-				return err
-			}
-			room -= bytes
-		}
-	}
-	return nil
-}
-
-// unwritten returns the spans whose blocks are to be written, the newest first.
-func (s *sweeper) unwritten(ctx context.Context, g Grain) (todo []int64, err error) {
-	now, length := s.opt.Now(), blockSeconds(g)
-	from, to := ceil(s.opt.kept(now).clients[g], length), floor(now.Add(-settles).Unix(), length)
-	err = s.db.View(ctx, func(tx Tx) error {
-		todo = nil
-		oldest := int64(math.MaxInt64)
-		err := query(tx, func(r Row) { oldest = r.Int(0) }, `SELECT at FROM clients WHERE grain = $1 AND at >= $2 ORDER BY at LIMIT 1`, int64(g), from)
-		if err != nil || oldest == math.MaxInt64 {
-			return err
-		}
-		spans, err := blockSpans(tx, g, from, to)
-		if err != nil {
-			return err
-		}
-		for at := floor(oldest, length); at < to; at += length {
-			s := spans[at]
-			if s == nil || s.state == blockChanged || s.state == blockWhole && slices.Contains(s.states(), blockChanged) {
-				todo = append(todo, at)
-			}
-		}
-		slices.Reverse(todo)
-		return nil
-	})
-	return todo, err
-}
 
 // blockSpan is what is known of the blocks of a span.
 type blockSpan struct {
@@ -139,172 +67,14 @@ func blockSpans(tx Tx, g Grain, from, to int64) (map[int64]*blockSpan, error) {
 	}, `SELECT at, limit_id, version, state FROM client_blocks WHERE grain = $1 AND at >= $2 AND at < $3`, int64(g), from, to)
 }
 
-// packedBlock are the columns of a block, and what it was made of.
-type packedBlock struct {
-	limit int64
-	was   blockState
-	known bool // there was a row of it
-	names []string
-	bits  [][]byte
+// touchBlocks notes that rows change, whose keys are in order.
+func touchBlocks(tx Tx, rows [][]any) error {
+	var blocks [][]any
+	for _, r := range rows {
+		g, at := r[0].(int64), r[1].(int64)
+		blocks = append(blocks, []any{g, floor(at, blockSeconds(Grain(g))), r[2]})
+	}
+	compare := func(a, b []any) int { return slices.CompareFunc(a, b, compareArgs) }
+	slices.SortFunc(blocks, compare)
+	return tx.Each(touchBlock, slices.CompactFunc(blocks, func(a, b []any) bool { return compare(a, b) == 0 }), nil)
 }
-
-// writeBlock writes the blocks of a span that are not whole, if there is room, and returns
-// how many bytes they take.
-func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (bytes int64, err error) {
-	var packed []*packedBlock
-	err = s.db.View(ctx, func(tx Tx) (err error) {
-		packed, err = packBlocks(tx, g, at)
-		return err
-	})
-	for _, p := range packed {
-		for _, bits := range p.bits {
-			bytes += int64(len(bits)) + columnBytes
-		}
-	}
-	if err != nil || bytes > room {
-		return bytes, err
-	}
-	return bytes, updateRows(ctx, s.db, func(tx Tx) error {
-		// Whoever deletes rows of the span waits, or is done.
-		state := int64(blockChanged)
-		err := query(tx, func(r Row) { state = r.Int(0) },
-			`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 1)
-			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = CASE WHEN client_blocks.state = 2 THEN 2 ELSE 1 END RETURNING state`, int64(g), at)
-		if err != nil || state == blockCut {
-			return err
-		}
-		for _, p := range packed {
-			if err := p.write(tx, g, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// packBlocks reads the rows of a span whose limits' blocks are not whole.
-func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
-	length := blockSeconds(g)
-	spans, err := blockSpans(tx, g, at, at+length)
-	if err != nil {
-		return nil, err
-	}
-	span := spans[at]
-	if span == nil {
-		span = &blockSpan{}
-	}
-	w := rowsOf(g, at, at+length)
-	var stale []int64
-	for limit, b := range span.limits {
-		if b.state != blockWhole {
-			stale = append(stale, limit)
-		}
-	}
-	slices.Sort(stale)
-	if span.state == blockWhole {
-		w.and("limit_id IN (" + ids(stale) + ")")
-	}
-	limit, b := int64(-1), &clientBlock{}
-	flush := func() {
-		if len(b.at) == 0 {
-			return
-		}
-		p := &packedBlock{limit: limit}
-		p.was, p.known = span.limits[limit]
-		b.pack(at, g, func(name string, bits []byte) { p.names, p.bits = append(p.names, name), append(p.bits, bits) })
-		packed = append(packed, p)
-	}
-	met := map[int64]bool{}
-	err = query(tx, func(r Row) {
-		if id := r.Int(0); id != limit {
-			flush()
-			limit, b = id, &clientBlock{}
-			met[id] = true
-		}
-		b.add(r.Text(1), r.Int(2), r, 3)
-	}, `SELECT limit_id, client, at, `+columnList+` FROM clients`+w.text+` ORDER BY limit_id, client, at`, w.args...)
-	if err != nil {
-		return nil, err
-	}
-	flush()
-	for _, id := range stale { // and has no rows
-		if !met[id] {
-			packed = append(packed, &packedBlock{limit: id, was: span.limits[id], known: true})
-		}
-	}
-	slices.SortFunc(packed, func(a, b *packedBlock) int { return cmp.Compare(a.limit, b.limit) })
-	return packed, nil
-}
-
-// write writes a block, unless rows of it have changed since it was made.
-func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
-	same := false
-	statement, args := `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, $3, 0, 1)
-		ON CONFLICT (grain, at, limit_id) DO NOTHING RETURNING 1`, []any{int64(g), at, p.limit}
-	if p.known {
-		statement = `UPDATE client_blocks SET state = 1 WHERE grain = $1 AND at = $2 AND limit_id = $3 AND version = $4 RETURNING 1`
-		args = append(args, p.was.version)
-	}
-	if err := query(tx, func(Row) { same = true }, statement, args...); err != nil || !same {
-		return err
-	}
-	if err := exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2 AND limit_id = $3`, int64(g), at, p.limit); err != nil {
-		return err
-	}
-	rows := make([][]any, len(p.names))
-	for i, name := range p.names {
-		rows[i] = []any{int64(g), at, p.limit, name, p.bits[i]}
-	}
-	return tx.Each(`INSERT INTO client_columns (grain, at, limit_id, name, bits) VALUES ($1, $2, $3, $4, $5)`, rows, nil)
-}
-
-// cutBlocks has questions read the rows themselves of the span that has an instant, and of
-// those before it: rows of it are deleted next. What was written of them goes.
-func (s *sweeper) cutBlocks(ctx context.Context, g Grain, instant int64) error {
-	last := floor(instant, blockSeconds(g))
-	err := updateRows(ctx, s.db, func(tx Tx) error {
-		err := exec(tx, `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 2)
-			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = 2`, int64(g), last)
-		if err != nil {
-			return err
-		}
-		return exec(tx, `UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
-	})
-	for gone := int64(columnStep); gone == columnStep && err == nil; {
-		gone, err = s.deleteRows(ctx, columnsTable.deletion("grain = $1 AND at <= $2 LIMIT $3"), []any{int64(g), last, int64(columnStep)})
-	}
-	return err
-}
-
-// dropBlocks deletes what was written of the oldest spans, so many of them, those of the
-// finest grain first. Their rows stay.
-func (s *sweeper) dropBlocks(ctx context.Context, most int) (gone int, err error) {
-	var spans []group
-	err = s.db.View(ctx, func(tx Tx) error {
-		spans = nil
-		return query(tx, func(r Row) { spans = append(spans, group{Grain(r.Int(0)), r.Int(1)}) },
-			`SELECT DISTINCT grain, at FROM client_columns ORDER BY grain, at LIMIT `+strconv.Itoa(most))
-	})
-	for _, b := range spans {
-		if err != nil {
-			break
-		}
-		gone++
-		err = updateRows(ctx, s.db, func(tx Tx) error {
-			// The row of the span first: who writes its blocks waits, or is done.
-			for _, rows := range [...]string{"limit_id = 0 AND state = 1", "limit_id <> 0"} {
-				if err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at); err != nil {
-					return err
-				}
-			}
-			return exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
-		})
-	}
-	return gone, err
-}
-
-// columnBytes is about what a column takes beside its bytes.
-const columnBytes = 200
-
-// columnStep is how many columns go in one transaction.
-const columnStep = 200

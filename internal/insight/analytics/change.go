@@ -378,18 +378,6 @@ func compareClients(a, b *cells, keyA, keyB string) int {
 	return cmp.Or(cmp.Compare(b.limited(), a.limited()), cmp.Compare(b.n[cUnits], a.n[cUnits]), strings.Compare(keyA, keyB))
 }
 
-// merged returns the row as a part of the row of those that are merged: without
-// what only one client can have.
-func (c *cells) merged() *cells {
-	m := *c
-	m.w = [numWords]string{}
-	m.n[cMerged] = max(m.n[cMerged], 1)
-	for _, i := range [...]int{cUnhashed, cEvery, cWatched, cUsers, cAgents, cPaths, cAddresses, cUserBits, cAgentBits, cPathBits, cAddressBits, cPeak, cPeakMinute} {
-		m.n[i] = 0
-	}
-	return &m
-}
-
 // cutWords forgets the words of a kind, a limit and an hour beyond so many, those
 // with the fewest.
 func (c *change) cutWords(most int) {

@@ -27,22 +27,6 @@ type client struct {
 
 type clientHour struct{ at, units int64 }
 
-// clientGrain is the grain of the rows of clients.
-func (a *ask) clientGrain() Grain { return min(a.grain, Hour) }
-
-// anyLimit is true of all rows of clients. PostgreSQL needs it to see that the index by
-// client fits a statement about some clients best, as long as it has no statistics of the
-// table: without it, such a statement reads the index of all rows of the range.
-const anyLimit = "limit_id > 0"
-
-// byClient is the hint for statements about a few clients.
-func (r *reader) byClient() string {
-	if r.keys == nil {
-		return ""
-	}
-	return " " + r.hint
-}
-
 // load reads the rows of clients.
 func (r *reader) load(clients []client) error {
 	want := map[clientKey]int{}
@@ -287,12 +271,18 @@ func timeOf(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// since returns since when clients are kept, the zero time if none are.
-func (r *reader) since() (since time.Time, err error) {
-	err = query(r.tx, func(row Row) {
-		if at := row.Int(0); at > 0 {
-			since = time.Unix(at, 0).UTC()
-		}
-	}, `SELECT MIN(at) FROM clients WHERE grain = 2`)
-	return since, err
+// overshoot returns what was asked for at most, in a window and in a second, as a
+// share of what the limit lets through in that time.
+func overshoot(l Limit, units, windowS, second int64) float64 {
+	return max(usage(l, units, windowS*1000), usage(l, second, 1000))
+}
+
+// usage returns units asked for in a window as a share of what a limit lets
+// through in it: its rate, at least what passes at once.
+func usage(l Limit, units, windowMS int64) float64 {
+	if l.PeriodMS <= 0 || l.Allowance <= 0 {
+		return 0
+	}
+	through := max(float64(l.Allowance)*float64(windowMS)/float64(l.PeriodMS), float64(max(l.Burst, l.Allowance)))
+	return round(float64(units) / through)
 }

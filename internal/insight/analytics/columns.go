@@ -185,3 +185,15 @@ func (c *cells) scan(r Row, from int) {
 // upsertClient puts a row into the one that is there. It answers with the units
 // that the row has then.
 var upsertClient = clientsTable.upsert("units", append(cellColumns[:], columnsOf(newest, wordColumns[:]...)...)...)
+
+// merged returns the row as a part of the row of those that are merged: without
+// what only one client can have.
+func (c *cells) merged() *cells {
+	m := *c
+	m.w = [numWords]string{}
+	m.n[cMerged] = max(m.n[cMerged], 1)
+	for _, i := range [...]int{cUnhashed, cEvery, cWatched, cUsers, cAgents, cPaths, cAddresses, cUserBits, cAgentBits, cPathBits, cAddressBits, cPeak, cPeakMinute} {
+		m.n[i] = 0
+	}
+	return &m
+}

@@ -1,5 +1,7 @@
 package analytics
 
+import "slices"
+
 // entry returns what a map has for a key, and creates it if there is nothing.
 func entry[K comparable, V any](m map[K]V, key K, create func() V) V {
 	v, ok := m[key]
@@ -16,3 +18,6 @@ func of[K comparable, T any](figures map[K]*T, key K) *T {
 }
 
 func newCounts() map[int64]int64 { return map[int64]int64{} }
+
+// oneOf reports whether a word is one of those that are asked for.
+func oneOf[T comparable](list []T, word T) bool { return list == nil || slices.Contains(list, word) }

@@ -76,21 +76,6 @@ func (t *timing) latency() *Latency {
 	return &Latency{Measured: total, Every: t.every, P50US: at(50), P95US: at(95), P99US: at(99), MaxUS: at(100)}
 }
 
-// whereOf is the rows of a part of the range that are kept by limit, node and region.
-func (r *reader) whereOf(p part) *where {
-	w := rowsOf(p.grain, p.from, p.to)
-	r.limitsOf(w, "limit_id")
-	w.in("node", r.nodes, false)
-	w.in("region", r.regions, false)
-	return w
-}
-
-// packedRows calls each with the rows of a part of the range of a table of packed figures.
-func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) error {
-	w := r.whereOf(p)
-	return queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
-}
-
 // timing returns what the range took.
 func (r *reader) timing() (*timing, error) {
 	all := &timing{}

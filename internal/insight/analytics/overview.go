@@ -258,23 +258,3 @@ func (in *Incident) addRecords(r *reader, steps map[limitStep]busiest) error {
 	}
 	return nil
 }
-
-// overshoot returns what was asked for at most, in a window and in a second, as a
-// share of what the limit lets through in that time.
-func overshoot(l Limit, units, windowS, second int64) float64 {
-	return max(usage(l, units, windowS*1000), usage(l, second, 1000))
-}
-
-// usage returns units asked for in a window as a share of what a limit lets
-// through in it: its rate, at least what passes at once.
-func usage(l Limit, units, windowMS int64) float64 {
-	if l.PeriodMS <= 0 || l.Allowance <= 0 {
-		return 0
-	}
-	through := max(float64(l.Allowance)*float64(windowMS)/float64(l.PeriodMS), float64(max(l.Burst, l.Allowance)))
-	return round(float64(units) / through)
-}
-
-func round(f float64) float64 {
-	return float64(int64(f*1e6+0.5)) / 1e6
-}

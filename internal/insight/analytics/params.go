@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/period"
 )
 
@@ -22,29 +24,6 @@ const (
 	// usualPoints is how many points a series has where no step is asked for.
 	usualPoints = 120
 )
-
-// ask is a question.
-type ask struct {
-	now time.Time
-	// from and to are the range in seconds since the Unix epoch, of whole steps.
-	from, to int64
-	grain    Grain
-	step     int64
-	// told is what the answer says beside: see Coverage.Missing.
-	missing []string
-
-	domains, rules, limits, algorithms []string
-	nodes, regions, outcomes           []string
-	keys, tiers, paths, agents         []string
-	verdicts, labels                   []string
-	mode, by, sort, of, format         string
-	top                                int
-	inForce                            bool
-	edit                               edit
-	safeRate                           float64 // requests a second; zero: none is given
-	// stepAsked: the step is not one that was chosen.
-	stepAsked bool
-}
 
 // paramError says what is wrong with a parameter.
 type paramError struct{ name, what string }
@@ -310,67 +289,16 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// steps are what a series may have that no step was asked for.
-var steps = [...]int64{60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 90 * 86400, 365 * 86400}
-
-// choose chooses grain and step for a range: the finest grain that is kept of all
-// of it, hours beyond a day, days beyond 60.
-func (a *ask) choose(from, to, step int64, clients bool, opt *Options) {
-	kept := opt.kept(a.now)
-	keeps := kept.counts
-	coarsest := Day
-	if clients {
-		keeps, coarsest = kept.clients, Hour
+// edits reads the parameters of an edit.
+func (a *ask) edits(p *params) {
+	count := func(name string, most int64) int64 {
+		return int64(p.number(name, 0, 1, int(most)))
 	}
-	g := Minute
-	switch length := to - from; {
-	case length > 60*86400:
-		g = coarsest
-	case length > 86400:
-		g = min(Hour, coarsest)
+	a.edit = edit{allowance: count("new_allowance", weir.MaxCost), periodMS: count("new_period_ms", weir.MaxPeriod.Milliseconds()), burst: count("new_burst", weir.MaxCost)}
+	if a.edit.algorithm = p.one("new_algorithm"); a.edit.algorithm == "" {
+		return
 	}
-	for step > 0 && g > Minute && step%g.Seconds() != 0 {
-		g-- // what was asked for is finer
+	if _, err := accuracy.NewReplay(accuracy.Limit{Algorithm: a.edit.algorithm, Allowance: 1, Period: time.Minute}); err != nil {
+		p.fail("new_algorithm", "%.40q is none that can be replayed", a.edit.algorithm)
 	}
-	// A coarser one only helps if it is kept longer.
-	for g < coarsest && from < keeps[g] && keeps[g+1] <= keeps[g]-(g+1).Seconds() {
-		g++
-	}
-	if from < keeps[g] {
-		a.missing = append(a.missing, fmt.Sprintf("what is older than %s is not kept", time.Unix(keeps[g], 0).UTC().Format(time.RFC3339)))
-	}
-	if step%g.Seconds() != 0 {
-		step = ceil(step, g.Seconds())
-		a.missing = append(a.missing, fmt.Sprintf("steps are of %d seconds: finer ones are not kept of the range", step))
-	}
-	if step == 0 {
-		for _, s := range steps {
-			if step = s; s%g.Seconds() == 0 && (to-from)/s <= usualPoints {
-				break
-			}
-		}
-	}
-	a.grain, a.step = g, step
-	a.from, a.to = floor(from, step), ceil(to, step)
-}
-
-// points returns how many steps the range has.
-func (a *ask) points() int { return int((a.to - a.from) / a.step) }
-
-// at returns the beginnings of the steps.
-func (a *ask) at() []time.Time {
-	out := make([]time.Time, a.points())
-	for i := range out {
-		out[i] = time.Unix(a.from+int64(i)*a.step, 0).UTC()
-	}
-	return out
-}
-
-// point returns the step that a row belongs to.
-func (a *ask) point(at int64) int { return int((at - a.from) / a.step) }
-
-// ofClients reports whether the question is about some clients only, so that it is
-// readResponses by records.
-func (a *ask) ofClients() bool {
-	return a.keys != nil || a.tiers != nil || a.paths != nil || a.agents != nil
 }

@@ -223,20 +223,3 @@ func (out *Rates) addVerdicts(r *reader, n name) error {
 	}
 	return nil
 }
-
-// arrivals calls each with the single decisions of sampled keys in the range, and
-// row with each record that they are of: its limit, client and whether some are
-// missing from it.
-func (r *reader) arrivals(each func(limit int64, client, outcome string, at, cost int64), row func(limit int64, client string, cut bool)) error {
-	w := &where{}
-	w.and("at >= ? AND at < ?", r.from*1e6, r.to*1e6)
-	r.limitsOf(w, "limit_id")
-	w.in("client", r.keys, false)
-	return queryErr(r.tx, func(x Row) error {
-		limit, client, outcome, first := x.Int(0), x.Text(1), x.Text(2), x.Int(3)
-		if row != nil {
-			row(limit, client, x.Int(4) != 0)
-		}
-		return unpackArrivals(x.Bytes(5), func(at, cost int64) { each(limit, client, outcome, first+at, cost) })
-	}, `SELECT limit_id, client, outcome, at, cut, data FROM arrivals`+w.text+` ORDER BY at, id`, w.args...)
-}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 )
 
@@ -84,38 +83,6 @@ type ReplayedClient struct {
 
 // maxReplayed is how many decisions are replayed.
 const maxReplayed = 200_000
-
-// edit is what numbers of a limit are to be others. Zero means its own.
-type edit struct {
-	allowance, periodMS, burst int64
-	algorithm                  string
-}
-
-// of returns a limit with the numbers of the edit. A burst that is the allowance
-// stays so.
-func (e *edit) of(l Limit) Limit {
-	whole := l.Burst == l.Allowance
-	l.Allowance, l.PeriodMS, l.Algorithm = cmp.Or(e.allowance, l.Allowance), cmp.Or(e.periodMS, l.PeriodMS), cmp.Or(e.algorithm, l.Algorithm)
-	if whole {
-		l.Burst = l.Allowance
-	}
-	l.Burst = cmp.Or(e.burst, l.Burst)
-	return l
-}
-
-// edits reads the parameters of an edit.
-func (a *ask) edits(p *params) {
-	count := func(name string, most int64) int64 {
-		return int64(p.number(name, 0, 1, int(most)))
-	}
-	a.edit = edit{allowance: count("new_allowance", weir.MaxCost), periodMS: count("new_period_ms", weir.MaxPeriod.Milliseconds()), burst: count("new_burst", weir.MaxCost)}
-	if a.edit.algorithm = p.one("new_algorithm"); a.edit.algorithm == "" {
-		return
-	}
-	if _, err := accuracy.NewReplay(accuracy.Limit{Algorithm: a.edit.algorithm, Allowance: 1, Period: time.Minute}); err != nil {
-		p.fail("new_algorithm", "%.40q is none that can be replayed", a.edit.algorithm)
-	}
-}
 
 func accuracyOf(l Limit) accuracy.Limit {
 	return accuracy.Limit{Algorithm: l.Algorithm, Allowance: l.Allowance, Period: time.Duration(l.PeriodMS) * time.Millisecond, Burst: l.Burst}

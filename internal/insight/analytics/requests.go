@@ -49,12 +49,6 @@ func (q *Requests) add(outcome string, n int64) {
 	q.RefusedShare = ratio(q.Refused, q.Requests)
 }
 
-// wholeRequests reports whether the question is of whole requests: they are kept by
-// domain, node and region, and not by what else can be filtered by.
-func (a *ask) wholeRequests() bool {
-	return !a.ofClients() && a.rules == nil && a.limits == nil && a.algorithms == nil && a.outcomes == nil && a.mode == ""
-}
-
 // eachRequests calls each with the requests of the range, by the step and what became of
 // them.
 func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n int64)) error {

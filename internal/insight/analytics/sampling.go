@@ -90,20 +90,10 @@ func demandIn(periodMS int64, g Grain, row, second, minute int64) int64 {
 	return max(second, ceilDiv(row*max(periodMS, 1000), 60_000))
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
-
 // usageOf returns the percentiles of what is sorted, nil of nothing.
 func usageOf(sorted []float64) *Usage {
 	if len(sorted) == 0 {
 		return nil
 	}
 	return &Usage{Keys: int64(len(sorted)), P50: quantile(sorted, 50), P95: quantile(sorted, 95), P99: quantile(sorted, 99), Max: quantile(sorted, 100)}
-}
-
-// quantile returns what so many in a hundred of what is sorted do not exceed, zero of nothing.
-func quantile[N int64 | float64](sorted []N, percent int) N {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)*percent+99)/100-1]
 }

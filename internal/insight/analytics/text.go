@@ -31,18 +31,6 @@ func keyText(s string) string {
 	return text(strconv.QuoteToASCII(s))
 }
 
-// figure bounds a number.
-func figure(n uint64) int64 { return int64(min(n, maxFigure)) }
-
-func figureOf(n int64) int64 { return min(max(n, 0), maxFigure) }
-
-func bitOf(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // bit returns a word's bit in a sketch of 64.
 func bit(word string) int64 {
 	if word == "" {

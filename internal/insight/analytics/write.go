@@ -136,11 +136,6 @@ func (c *change) writeLimits(tx Tx) (map[Limit]int64, error) {
 	return ids, failedAt(limitsTable, err)
 }
 
-func compareLimits(a, b Limit) int {
-	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Algorithm, b.Algorithm),
-		cmp.Compare(a.Allowance, b.Allowance), cmp.Compare(a.PeriodMS, b.PeriodMS), cmp.Compare(a.Burst, b.Burst))
-}
-
 // writeClients writes the rows by minute first: what they come to is the busiest
 // minute of those by hour.
 func (c *change) writeClients(tx Tx, n *numbers) error {
@@ -167,18 +162,6 @@ func (c *change) writeClients(tx Tx, n *numbers) error {
 		return err
 	}
 	return write(hours, len(keys), func(clientRow, int64) {})
-}
-
-// touchBlocks notes that rows change, whose keys are in order.
-func touchBlocks(tx Tx, rows [][]any) error {
-	var blocks [][]any
-	for _, r := range rows {
-		g, at := r[0].(int64), r[1].(int64)
-		blocks = append(blocks, []any{g, floor(at, blockSeconds(Grain(g))), r[2]})
-	}
-	compare := func(a, b []any) int { return slices.CompareFunc(a, b, compareArgs) }
-	slices.SortFunc(blocks, compare)
-	return tx.Each(touchBlock, slices.CompactFunc(blocks, func(a, b []any) bool { return compare(a, b) == 0 }), nil)
 }
 
 func (c *change) writeArrivals(tx Tx, limits map[Limit]int64) error {

@@ -174,3 +174,5 @@ func (r *Record) check() error {
 	}
 	return checkArrivals(r.Arrivals)
 }
+
+func ceilMS(us int64) int64 { return (us + 999) / 1000 }

@@ -6,8 +6,6 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
-
-	"github.com/weirlimit/weir"
 )
 
 // Latency tells how long decisions took: how many fell into each bucket. Two of them
@@ -110,37 +108,4 @@ func (l *latencies) take() (out []LatencyCount) {
 		}
 	}
 	return out
-}
-
-// meter has what is measured of a limit beside its counts: how long decisions took,
-// of a sample, and how all requests that passed were answered. It takes 2 KiB.
-type meter struct {
-	took      latencies
-	responses answering
-}
-
-// latency returns how long decisions took since the last call, nil if none was timed.
-func (m *meter) latency() *Latency {
-	if counts := m.took.take(); counts != nil {
-		return &Latency{Every: weir.LatencyEvery, Counts: counts}
-	}
-	return nil
-}
-
-// maxIdleMetered is how many limits are metered before they are met: what a decision
-// or an answer is counted in is not made while it is counted. Of more limits the first
-// roll-up has no times and no answers.
-const maxIdleMetered = 1000
-
-// countLatency counts how long a decision took under each limit that it met.
-func (o *Observer) countLatency(ops []weir.Op, took time.Duration) {
-	bucket := LatencyBucket(took)
-	for i := range ops {
-		if ops[i].Outcome == weir.Uncounted {
-			continue
-		}
-		if m := o.rollups.meter(ops[i].Limit); m != nil {
-			m.took[bucket].Add(1)
-		}
-	}
 }

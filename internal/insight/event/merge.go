@@ -220,5 +220,3 @@ func (r *record) report(w words, n *keyHasher, sample int64) *Record {
 	}
 	return out
 }
-
-func ceilMS(us int64) int64 { return (us + 999) / 1000 }

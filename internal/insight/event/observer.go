@@ -278,3 +278,16 @@ var (
 	_ weir.Observer       = (*Observer)(nil)
 	_ weir.ResultObserver = (*Observer)(nil)
 )
+
+// countLatency counts how long a decision took under each limit that it met.
+func (o *Observer) countLatency(ops []weir.Op, took time.Duration) {
+	bucket := LatencyBucket(took)
+	for i := range ops {
+		if ops[i].Outcome == weir.Uncounted {
+			continue
+		}
+		if m := o.rollups.meter(ops[i].Limit); m != nil {
+			m.took[bucket].Add(1)
+		}
+	}
+}

@@ -112,3 +112,23 @@ func (r *roller) roll(now time.Time) []*Rollup {
 	r.from = now
 	return out
 }
+
+// meter has what is measured of a limit beside its counts: how long decisions took,
+// of a sample, and how all requests that passed were answered. It takes 2 KiB.
+type meter struct {
+	took      latencies
+	responses answering
+}
+
+// latency returns how long decisions took since the last call, nil if none was timed.
+func (m *meter) latency() *Latency {
+	if counts := m.took.take(); counts != nil {
+		return &Latency{Every: weir.LatencyEvery, Counts: counts}
+	}
+	return nil
+}
+
+// maxIdleMetered is how many limits are metered before they are met: what a decision
+// or an answer is counted in is not made while it is counted. Of more limits the first
+// roll-up has no times and no answers.
+const maxIdleMetered = 1000

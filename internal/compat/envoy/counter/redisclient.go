@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,4 +216,26 @@ func (c *redisClient) send(jobs []*job, cmds *rueidis.Commands) {
 		}
 		j.done <- struct{}{}
 	}
+}
+
+// ErrTimeout is the answer when a server took too long.
+var ErrTimeout = errors.New("redis did not answer in time")
+
+// replyError is what the client library of envoyproxy/ratelimit says of an error
+// that Redis replied to a command of a pipeline.
+func replyError(command []string, reply string) error {
+	// The library here leaves the plainest of codes out.
+	if code, _, _ := strings.Cut(reply, " "); code != strings.ToUpper(code) {
+		reply = "ERR " + reply
+	}
+	return fmt.Errorf("command %+q in pipeline returned error: %s", command, reply)
+}
+
+// command returns what a hit was counted by, about.
+func (h *Hit) command(verb string) []string {
+	c := []string{verb, string(h.Key)}
+	if verb == "INCRBY" {
+		c = append(c, strconv.FormatUint(h.Hits, 10))
+	}
+	return c
 }

@@ -140,36 +140,6 @@ func (s *Store) flushTimers() (any bool) {
 	return any
 }
 
-// Generate has f called before every flush, to set gauges that are read from
-// elsewhere.
-func (s *Store) Generate(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// A new slice: a flush may be walking the old one.
-	s.makers = append(s.makers[:len(s.makers):len(s.makers)], f)
-}
-
-func (s *Store) counter(name string) *Counter { return entry(&s.mu, s.counters, name) }
-func (s *Store) gauge(name string) *Gauge     { return entry(&s.mu, s.gauges, name) }
-func (s *Store) timer(name string) *Timer     { return entry(&s.mu, s.timers, name) }
-
-// entry returns m[name], made if it is not there.
-func entry[T any](mu *sync.RWMutex, m map[string]*T, name string) *T {
-	mu.RLock()
-	v := m[name]
-	mu.RUnlock()
-	if v != nil {
-		return v
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if v = m[name]; v == nil {
-		v = new(T)
-		m[name] = v
-	}
-	return v
-}
-
 type nowhere struct{}
 
 func (nowhere) Counter(string, uint64)      {}

@@ -93,3 +93,35 @@ func (t *Timer) latch(f func(ms int64, n uint64)) {
 		f(ms, n)
 	}
 }
+
+func (s *Store) counter(name string) *Counter { return entry(&s.mu, s.counters, name) }
+
+func (s *Store) gauge(name string) *Gauge { return entry(&s.mu, s.gauges, name) }
+
+func (s *Store) timer(name string) *Timer { return entry(&s.mu, s.timers, name) }
+
+// entry returns m[name], made if it is not there.
+func entry[T any](mu *sync.RWMutex, m map[string]*T, name string) *T {
+	mu.RLock()
+	v := m[name]
+	mu.RUnlock()
+	if v != nil {
+		return v
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if v = m[name]; v == nil {
+		v = new(T)
+		m[name] = v
+	}
+	return v
+}
+
+// Generate has f called before every flush, to set gauges that are read from
+// elsewhere.
+func (s *Store) Generate(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A new slice: a flush may be walking the old one.
+	s.makers = append(s.makers[:len(s.makers):len(s.makers)], f)
+}

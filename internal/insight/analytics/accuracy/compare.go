@@ -1,7 +1,6 @@
 package accuracy
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -64,18 +63,6 @@ func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
 	return out, nil
 }
 
-// bursts reports whether an algorithm's limits have a burst.
-func bursts(name string) bool {
-	return slices.Contains([]string{algorithm.TokenBucket.Name(), algorithm.LeakyBucket.Name(), algorithm.LeakyQueue.Name()}, name)
-}
-
-// ofRates reports whether an algorithm limits a rate by a key's own state: leases
-// end when their holders say so, lockouts count failures, and a sketch is shared.
-func ofRates(a weir.Algorithm, traits weir.Traits) bool {
-	return traits&(weir.Leases|weir.Sketches) == 0 && !slices.Contains(
-		[]weir.Algorithm{algorithm.Concurrency, algorithm.Approximate, algorithm.Lockout}, a)
-}
-
 // play decides the arrivals of all keys.
 func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error {
 	l.Algorithm = limit.Algorithm.Name()
@@ -100,28 +87,4 @@ func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error
 	alt.Refused = alt.Decisions - alt.Admitted
 	alt.Operations = 1 + share(writes, alt.Decisions)
 	return nil
-}
-
-// row is one key's state.
-type row struct {
-	limit *weir.Limit
-	cells []int64
-	most  int64 // cells that it had at most
-}
-
-// take decides one arrival.
-func (r *row) take(now, cost int64) weir.Decision {
-	ask := weir.Ask{Now: now, Cost: cost}
-	need := r.limit.Cells
-	if g, ok := r.limit.Algorithm.(weir.Grower); ok {
-		if r.cells == nil {
-			r.cells = make([]int64, 1)
-		}
-		need = g.Room(r.cells, r.limit, ask)
-	}
-	for len(r.cells) < need {
-		r.cells = append(r.cells, 0)
-	}
-	r.most = max(r.most, int64(need))
-	return r.limit.Algorithm.Step(r.cells, r.limit, ask)
 }

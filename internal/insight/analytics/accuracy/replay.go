@@ -2,6 +2,7 @@ package accuracy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -68,4 +69,40 @@ func waits(decided []Arrival) (n int64, longest time.Duration) {
 		}
 	}
 	return n, longest
+}
+
+// bursts reports whether an algorithm's limits have a burst.
+func bursts(name string) bool {
+	return slices.Contains([]string{algorithm.TokenBucket.Name(), algorithm.LeakyBucket.Name(), algorithm.LeakyQueue.Name()}, name)
+}
+
+// ofRates reports whether an algorithm limits a rate by a key's own state: leases
+// end when their holders say so, lockouts count failures, and a sketch is shared.
+func ofRates(a weir.Algorithm, traits weir.Traits) bool {
+	return traits&(weir.Leases|weir.Sketches) == 0 && !slices.Contains(
+		[]weir.Algorithm{algorithm.Concurrency, algorithm.Approximate, algorithm.Lockout}, a)
+}
+
+// row is one key's state.
+type row struct {
+	limit *weir.Limit
+	cells []int64
+	most  int64 // cells that it had at most
+}
+
+// take decides one arrival.
+func (r *row) take(now, cost int64) weir.Decision {
+	ask := weir.Ask{Now: now, Cost: cost}
+	need := r.limit.Cells
+	if g, ok := r.limit.Algorithm.(weir.Grower); ok {
+		if r.cells == nil {
+			r.cells = make([]int64, 1)
+		}
+		need = g.Room(r.cells, r.limit, ask)
+	}
+	for len(r.cells) < need {
+		r.cells = append(r.cells, 0)
+	}
+	r.most = max(r.most, int64(need))
+	return r.limit.Algorithm.Step(r.cells, r.limit, ask)
 }

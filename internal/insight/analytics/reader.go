@@ -3,10 +3,7 @@ package analytics
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -67,9 +64,6 @@ func (r *reader) chooseMode() error {
 	return nil
 }
 
-// oneOf reports whether a word is one of those that are asked for.
-func oneOf[T comparable](list []T, word T) bool { return list == nil || slices.Contains(list, word) }
-
 // clientsOf adds that a row of a client is one that is meant.
 func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
@@ -81,109 +75,6 @@ func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 	w.in("tier", r.tiers, false)
 	w.in("path", r.paths, true)
 	w.in("agent", r.agents, false)
-}
-
-// countRow is how often a limit was met in a time.
-type countRow struct {
-	at, limit int64
-	// where is the node or the region, if it is asked for by one of them.
-	where, outcome string
-	n              int64
-}
-
-// counts calls each with the counts of the range, in steps of so many seconds,
-// by a column of what is counted, node or region, unless that is empty. Basis says what they are made of.
-func (r *reader) counts(step int64, by string, each func(countRow)) error {
-	if r.ofClients() {
-		return r.clientCounts(step, each)
-	}
-	w := rowsOf(r.grain, r.from, r.to)
-	r.limitsOf(w, "limit_id")
-	w.in("node", r.nodes, false)
-	w.in("region", r.regions, false)
-	w.in("outcome", r.outcomes, false)
-	where, group := "''", ""
-	if by != "" {
-		where, group = by, ", "+by
-	}
-	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	return query(r.tx, func(row Row) {
-		each(countRow{row.Int(0), row.Int(1), row.Text(2), row.Text(3), row.Int(4)})
-	}, `SELECT `+t+` AS t, limit_id, `+where+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
-		` GROUP BY `+t+`, limit_id, outcome`+group+` ORDER BY t, limit_id, outcome`+group, w.args...)
-}
-
-// clientCounts is counts of some clients.
-func (r *reader) clientCounts(step int64, each func(countRow)) error {
-	counts := map[limitStep]*[cOther]int64{}
-	need := clientColumns{merged: true}
-	for c := range cOther {
-		need.cells = append(need.cells, c)
-	}
-	err := r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) {
-		at := limitStep{l.limit, l.at - (l.at-r.from)%step}
-		n := of(counts, at)
-		for c := range n {
-			n[c] += l.n[c]
-		}
-	})
-	for _, at := range slices.SortedFunc(maps.Keys(counts), func(a, b limitStep) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.limit, b.limit))
-	}) {
-		for outcome, cell := range outcomeCells {
-			if n := counts[at][cell]; n != 0 && oneOf(r.outcomes, outcome) {
-				each(countRow{at: at.at, limit: at.limit, outcome: outcome, n: n})
-			}
-		}
-	}
-	return err
-}
-
-// isMark are outcomes that are counted beside another of the same decision.
-func isMark(outcome string) bool { return outcome == "estimated" || outcome == "degraded" }
-
-// add counts decisions.
-func (t *Totals) add(outcome string, n int64) {
-	if t.Counts == nil {
-		t.Counts = map[string]int64{}
-	}
-	t.Counts[outcome] += n
-	if !isMark(outcome) {
-		t.Decisions += n
-	}
-	t.RefusedShare = ratio(t.Counts["refused"], t.Decisions)
-	t.DelayedShare = ratio(t.Counts["delayed"], t.Decisions)
-	t.ShadowShare = ratio(t.Counts["shadow_refused"], t.Decisions)
-}
-
-// limited is how many decisions limited somebody, or would have.
-func (t *Totals) limited() int64 {
-	return t.Counts["refused"] + t.Counts["delayed"] + t.Counts["shadow_refused"]
-}
-
-// compareRefused orders by what was refused, then what was delayed, then what would have
-// been refused, then by all; the most first.
-func compareRefused(a, b *Totals) int {
-	return cmp.Or(cmp.Compare(b.Counts["refused"], a.Counts["refused"]), cmp.Compare(b.Counts["delayed"], a.Counts["delayed"]),
-		cmp.Compare(b.Counts["shadow_refused"], a.Counts["shadow_refused"]), cmp.Compare(b.Decisions, a.Decisions))
-}
-
-// totals returns the decisions of a client.
-func (c *cells) totals() Totals {
-	t := Totals{Counts: map[string]int64{}}
-	for outcome, cell := range outcomeCells {
-		if c.n[cell] != 0 {
-			t.add(outcome, c.n[cell])
-		}
-	}
-	return t
-}
-
-func ratio(a, b int64) float64 {
-	if b <= 0 {
-		return 0
-	}
-	return math.Round(float64(a)/float64(b)*1e6) / 1e6
 }
 
 // sketchRows calls each with the sketches of the range, packed, with the limit.
@@ -274,3 +165,41 @@ func (c *Coverage) addMerged(r *reader) error {
 
 // maxMissing is how many sentences there are at most of what is missing.
 const maxMissing = 20
+
+// anyLimit is true of all rows of clients. PostgreSQL needs it to see that the index by
+// client fits a statement about some clients best, as long as it has no statistics of the
+// table: without it, such a statement reads the index of all rows of the range.
+const anyLimit = "limit_id > 0"
+
+// byClient is the hint for statements about a few clients.
+func (r *reader) byClient() string {
+	if r.keys == nil {
+		return ""
+	}
+	return " " + r.hint
+}
+
+// since returns since when clients are kept, the zero time if none are.
+func (r *reader) since() (since time.Time, err error) {
+	err = query(r.tx, func(row Row) {
+		if at := row.Int(0); at > 0 {
+			since = time.Unix(at, 0).UTC()
+		}
+	}, `SELECT MIN(at) FROM clients WHERE grain = 2`)
+	return since, err
+}
+
+// whereOf is the rows of a part of the range that are kept by limit, node and region.
+func (r *reader) whereOf(p part) *where {
+	w := rowsOf(p.grain, p.from, p.to)
+	r.limitsOf(w, "limit_id")
+	w.in("node", r.nodes, false)
+	w.in("region", r.regions, false)
+	return w
+}
+
+// packedRows calls each with the rows of a part of the range of a table of packed figures.
+func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) error {
+	w := r.whereOf(p)
+	return queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
+}

@@ -8,12 +8,14 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Reason is the google.rpc.ErrorInfo.reason of a refusal, and ErrorDomain its
@@ -120,3 +122,24 @@ func statusOf(c codes.Code) int {
 	}
 	return http.StatusInternalServerError
 }
+
+// writeTrailers writes what the limits said into the trailer.
+func (v *visit) writeTrailers(r *weir.Request, d weir.Decision) {
+	if d.Limit != nil {
+		v.send(v.fields(r, d))
+	}
+}
+
+// fields returns what the limits said as metadata.
+func (v *visit) fields(r *weir.Request, d weir.Decision) metadata.MD {
+	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
+	md := make(metadata.MD, len(fields)+1)
+	for _, f := range fields {
+		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
+	}
+	return md
+}
+
+// send adds to the trailer. It fails where there is no call, as in tests of
+// handlers, and nobody to be told.
+func (v *visit) send(md metadata.MD) { _ = v.trailer(md) }

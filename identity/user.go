@@ -1,0 +1,175 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// User returns the verified user, "" if there is none.
+func (c *Caller) User() string {
+	if c.known&knownUser == 0 {
+		c.known |= knownUser
+		c.user = c.r.user.value(c, knownUser)
+	}
+	return c.user
+}
+
+// Tier returns the tier of the client, "" if there is none.
+func (c *Caller) Tier() string {
+	if c.known&knownTier == 0 {
+		c.known |= knownTier
+		c.tier = c.r.tier.value(c, knownTier)
+	}
+	return c.tier
+}
+
+// APIKey returns what stands for the API key of the request, in 32 hexadecimal
+// digits: 128 bits of its HMAC. It is "" if there is no key, or if there is a
+// file of keys and it is not in it.
+func (c *Caller) APIKey() string {
+	c.r.keys.identify(c)
+	return c.apiKey
+}
+
+// value returns the value of the first claimant that has one, "" where it is
+// not clear who the request is from.
+func (from claimants) value(c *Caller, what known) string {
+	if len(from) == 0 || c.Check() != nil {
+		return ""
+	}
+	if v := from.first(c, what, true); v != "" {
+		return v
+	}
+	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
+		c.r.reports.fail(c, tokenNoUser)
+	}
+	return ""
+}
+
+// first returns the value of the first claimant that has one. Unless it may ask, it
+// is "" where it depends on a token or a key that nobody has asked for yet, and a field
+// on several lines says nothing.
+func (from claimants) first(c *Caller, what known, mayAsk bool) string {
+	for _, f := range from {
+		v := ""
+		switch f.kind {
+		case fromHeader:
+			if c.believed && (mayAsk || len(c.f.Header[f.name]) == 1) {
+				v = header(c.f.Header, f.name)
+			}
+		case fromJWT:
+			if !mayAsk && c.known&knownToken == 0 {
+				return ""
+			}
+			v = c.r.tokens.claim(c, f.name)
+		case fromAPIKey:
+			if !mayAsk && (c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0) {
+				return ""
+			}
+			v = c.r.keys.claim(c, what)
+		}
+		if v != "" {
+			return c.text.fit(v)
+		}
+	}
+	return ""
+}
+
+// identify finds out the request's API key.
+func (k *apiKeys) identify(c *Caller) {
+	if c.known&knownKey != 0 || k == nil {
+		return
+	}
+	c.known |= knownKey
+	if c.Check() != nil || c.key == "" {
+		return
+	}
+	key := c.key
+	isToken := key == c.token && isJWS(key) // a key only where there is no other
+	if len(key) > maxKey {
+		if !isToken {
+			c.r.reports.fail(c, keyTooLong)
+		}
+		return
+	}
+	if k.file != nil {
+		// The digest's place in a map tells nothing of the key, whose digest alone
+		// an attacker cannot choose; no part of a key is compared.
+		if c.keyRow = k.file.key(sha256.Sum256([]byte(key))); c.keyRow == nil {
+			if !isToken {
+				c.r.reports.fail(c, keyUnknown)
+			}
+			return
+		}
+		if len(key) < minKey {
+			c.r.reports.reportShortKey(c)
+		}
+	}
+	d := c.keySealer.seal(k.secret, key)
+	c.apiKey = c.text.keep(d.appendTo(c.text.buf))
+}
+
+// claim returns the user of the request's API key; or its tier, else that of
+// the request's user.
+func (k *apiKeys) claim(c *Caller, what known) string {
+	k.identify(c)
+	switch row := c.keyRow; {
+	case row != nil && what == knownUser:
+		return row.user
+	case row != nil && row.tier != "":
+		return row.tier
+	case what == knownTier:
+		return k.file.tierOf(c.User())
+	}
+	return ""
+}
+
+// claim returns a claim of the request's verified token, "" if there is none.
+func (t *tokens) claim(c *Caller, name string) string {
+	if t == nil {
+		return ""
+	}
+	if c.known&knownToken == 0 {
+		c.known |= knownToken
+		if c.Check() == nil && c.token != "" {
+			var why failure
+			if c.claims, why = t.verify(c.token, &c.tokenSealer); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
+				c.r.reports.fail(c, why)
+			}
+		}
+	}
+	if c.claims == nil {
+		return ""
+	}
+	return c.claims.text[name]
+}
+
+// unverifiedClaim returns a claim of the request's token, which nobody has verified.
+func unverifiedClaim(c *Caller, name string) string {
+	token := ""
+	if c.r.tokens == nil {
+		token, _ = bearer(c)
+	} else if c.Check() == nil {
+		token = c.token
+	}
+	if len(token) > maxToken {
+		return ""
+	}
+	_, rest, ok := strings.Cut(token, ".")
+	payload, signature, ok2 := strings.Cut(rest, ".")
+	if !ok || !ok2 || strings.IndexByte(signature, '.') >= 0 {
+		return ""
+	}
+	b, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return ""
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(b, &all) != nil {
+		return ""
+	}
+	return claimText(all[name])
+}

@@ -1,0 +1,80 @@
+package redis
+
+import "github.com/weirlimit/weir"
+
+// encode returns the call that decides ops of one part at n, nil if there is nothing to ask.
+func (d driver) encode(n *pipeline, ops []weir.Op) (*call, error) {
+	for i := range ops {
+		if o := &ops[i]; o.Limit.Consistency.Pinned && d.nodes.isMoved(n, o.Key) {
+			return nil, errLost
+		}
+	}
+	var c *call
+	var err error
+	if isSingle(ops) {
+		c, err = d.encodeSingle(&ops[0])
+	} else {
+		c, err = d.encodeGroup(ops)
+	}
+	if c == nil || err != nil {
+		return nil, err
+	}
+	d.appendTime(c)
+	c.to = n
+	return c, nil
+}
+
+// isSingle reports whether ops are one that stands alone: its answer is the request's.
+func isSingle(ops []weir.Op) bool {
+	return len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Headroom == 0 && !ops[0].Penalize
+}
+
+func (d driver) encodeSingle(o *weir.Op) (*call, error) {
+	if uint64(o.Cost) > weir.MaxCost {
+		return nil, weir.ErrCost
+	}
+	if err := d.refuses(o.Limit, o.AskID(), o.Verb); err != nil {
+		return nil, err
+	}
+	pl, err := d.plans.of(o.Limit, d.clock)
+	if err != nil {
+		return nil, err
+	}
+	c := newCall(pl.row)
+	if o.Verb != weir.Spend || pl.row == nil {
+		c.script = pl.single
+		c.args = append(c.args, verbs[o.Verb], idText(o.AskID()))
+	}
+	c.single = pl
+	c.keys = append(c.keys, d.opt.Prefix+":{"+tag(o.Key)+pl.suffix)
+	c.args = pl.appendSpan(c.args, o.Limit, o.Cost)
+	c.args = append(c.args, pl.consts...)
+	return c, nil
+}
+
+// decode answers the ops of a call from its reply.
+func (c *call) decode(d driver) error {
+	switch {
+	case len(c.reply) == 0:
+		return errReply
+	case c.single != nil:
+		return d.decodeSingle(c)
+	}
+	return d.decodeGroup(c)
+}
+
+func (d driver) decodeSingle(c *call) error {
+	o, pl := &c.carrier.Ops[0], c.single
+	if len(c.reply) != 1+pl.twin.States {
+		return errReply
+	}
+	if isInsane(c.reply[1:]) {
+		return errSpoilt
+	}
+	now, allowed := c.reply[0]>>1, c.reply[0]&1 == 1
+	o.Decision = pl.algorithm.Describe(o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}, allowed, c.reply[1:])
+	d.label(c.to, o, &o.Decision)
+	o.Now, o.Borrowed = now, false
+	o.Charged = o.Verb == weir.Force || o.Verb == weir.Refund || o.Verb == weir.Spend && o.Decision.Allowed()
+	return nil
+}

@@ -1,0 +1,97 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+)
+
+// nodes are the servers behind a store.
+type nodes interface {
+	// all are the pipelines, one for each shard.
+	all() []*pipeline
+	// route tells where the keys of a tag are. Keys of one place are decided in
+	// one script.
+	route(tag string) route
+	// isMoved reports whether a key that n decides is kept by a server that is lost.
+	isMoved(n *pipeline, key string) bool
+	// probe finds out whether a shard answers. The others are told when its breaker
+	// opens and closes.
+	probe(ctx context.Context, shard int) error
+	opened(shard int, err error)
+	closed(shard int)
+	close()
+}
+
+// A route is a pipeline to a server. Keys of one slot are decided in one script: that of a
+// cluster, or the number of a server.
+type route struct {
+	*pipeline
+	slot   int
+	server *server // of a ring
+}
+
+// reach returns the client of the place, unless it is lost: then there may be
+// none.
+func (p *route) reach() (rueidis.Client, error) {
+	if p.isLost() {
+		return nil, p.store.about(errLost)
+	}
+	return p.client(), nil
+}
+
+// one is a single server, or a primary that Sentinels watch over; and what a store of
+// several has in common with it.
+type one struct{ shards []*pipeline }
+
+func (o one) all() []*pipeline { return o.shards }
+
+func (o one) route(string) route { return route{pipeline: o.shards[0]} }
+
+func (o one) isMoved(*pipeline, string) bool { return false }
+
+func (o one) probe(context.Context, int) error { return nil } // it is never lost
+
+func (o one) opened(int, error) {}
+
+func (o one) closed(int) {}
+
+func (o one) close() {
+	for _, p := range o.shards {
+		p.close()
+	}
+}
+
+// lost returns how many shards are.
+func (s *Store) lost() (n int) {
+	for _, p := range s.nodes.all() {
+		if p.isLost() {
+			n++
+		}
+	}
+	return n
+}
+
+// do runs c on the server of p, outside of the queue, and reports whether all passed.
+func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error) {
+	s.appendTime(c)
+	s.stats.calls.Add(1)
+	if p.run(ctx, []*call{c}, true, func(_ *call, failed error) { err = failed }); err == nil && len(c.reply) == 0 {
+		err = errReply
+	}
+	if err != nil {
+		s.stats.errors.Add(1)
+		return false, s.about(s.explained(err))
+	}
+	return c.reply[0]&1 == 1, nil
+}
+
+// label says of a decision on o that another server made it than the one that keeps the key.
+func (d driver) label(n *pipeline, o *weir.Op, decision *weir.Decision) {
+	if d.nodes.isMoved(n, o.Key) {
+		d.stats.moved.Add(1)
+		decision.Limit = o.Limit.From(weir.FromSuccessor)
+	}
+}
