@@ -2,67 +2,14 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/algorithm"
 )
-
-// builder makes one limit of what a file says about it.
-type builder struct {
-	*compiler
-	spec   *limitSpec
-	layers []layer
-	// s is what holds for the limit, from all layers.
-	s     settings
-	rule  *Rule
-	label string
-	// isListed: the limit is one of a list. pool: it is a pool.
-	isListed, pool bool
-	faults         int
-}
-
-// builder returns the builder of a limit of the descriptor d, which is nil for
-// the limit of a pool.
-func (c *compiler) builder(spec *limitSpec, d *descriptorSpec) *builder {
-	b := &builder{compiler: c, spec: spec}
-	b.layers = append(b.layers, layer{spec.Node, &spec.settings, true})
-	if d != nil {
-		single := len(d.Limits) == 0 && (spec == d.Limit || spec == d.RateLimit)
-		b.layers = append(b.layers, layer{d.Node, &d.settings, single})
-		for _, s := range []*limitSpec{d.RateLimit, d.Limit} {
-			if s != nil && s != spec {
-				b.layers = append(b.layers, layer{s.Node, &s.settings, false})
-			}
-		}
-	}
-	if c.defaults != nil {
-		b.layers = append(b.layers, layer{c.defaults.Node, &c.defaults.settings, false})
-	}
-	b.s.fill(b.layers)
-	return b
-}
-
-// wrong reports a fault of the setting called name.
-func (b *builder) wrong(name, hint, format string, args ...any) {
-	b.faults++
-	n, _ := where(b.layers, name)
-	if n == nil {
-		n = b.spec.Node
-	}
-	b.bad(n, b.path, hint, format, args...)
-}
-
-// tag names a limit of a list that has no name, by its period.
-func (b *builder) tag() string {
-	r := b.rateQuietly()
-	if r.Period == 0 {
-		return deref(b.s.Algorithm, "limit")
-	}
-	return FormatPeriod(r.Period)
-}
 
 // build returns the limit, or nil if there is a fault in it.
 func (b *builder) build(name, scope string) *Limit {
@@ -132,13 +79,6 @@ func (b *builder) build(name, scope string) *Limit {
 	return l
 }
 
-func (b *builder) unlessFaulty(l *Limit) *Limit {
-	if b.faults > 0 {
-		return nil
-	}
-	return l
-}
-
 // defaultName is the place of the limit within its domain.
 func (b *builder) defaultName(scope string) string {
 	_, name, ok := strings.Cut(scope, "/")
@@ -171,15 +111,6 @@ func (b *builder) unlimited() {
 	b.forbid(needsCount, "leave one of them out", "an unlimited rule has no %s")
 }
 
-// forbid reports those of the settings that are given for this very limit.
-func (b *builder) forbid(settings []string, hint, format string) {
-	for _, key := range settings {
-		if n, own := where(b.layers, key); n != nil && own {
-			b.wrong(key, hint, format, key)
-		}
-	}
-}
-
 const unknownAlgorithm = "unknown algorithm %q"
 
 // algorithm returns the algorithm that is named, or the default.
@@ -205,107 +136,6 @@ func (b *builder) algorithm() weir.Algorithm {
 	return a
 }
 
-// rateQuietly returns how many per what, as far as it can be told.
-func (b *builder) rateQuietly() Rate {
-	var r Rate
-	s := b.spec
-	if s.Limit != nil {
-		r = *s.Limit
-	}
-	if s.RequestsPerUnit != nil {
-		r.Count = *s.RequestsPerUnit
-	}
-	if s.Unit != nil && *s.Unit > 0 {
-		r.Period = time.Duration(*s.Unit)
-	}
-	if s.Period != nil {
-		r.Period = time.Duration(*s.Period)
-	}
-	if s.UnitMultiplier != nil && *s.UnitMultiplier > 0 && r.Period > 0 {
-		if *s.UnitMultiplier > int64(weir.MaxPeriod/r.Period) {
-			r.Period = weir.MaxPeriod + 1
-		} else {
-			r.Period *= time.Duration(*s.UnitMultiplier)
-		}
-	}
-	return r
-}
-
-// rate returns how many per what.
-func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
-	s := b.spec
-	r := b.rateQuietly()
-	leases := a.Traits()&weir.Leases != 0
-	before := b.faults
-	if s.Limit != nil && s.RequestsPerUnit != nil {
-		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")
-	}
-	if s.Limit == nil && s.RequestsPerUnit == nil && !b.dialect.flat {
-		b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
-	}
-	b.unit(leases)
-	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 && !b.dialect.flat {
-		b.wrong("unit_multiplier", "leave it out, or write 1", "unit_multiplier must be at least 1")
-	}
-	if r.Period > weir.MaxPeriod {
-		b.wrong("unit_multiplier", "", "the period is longer than ten years")
-	}
-	if leases {
-		if b.s.TTL != nil {
-			r.Period = time.Duration(*b.s.TTL)
-		}
-		if b.s.TTL == nil && s.Limit != nil && s.Limit.Period > 0 {
-			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, ttlOf(r.Period)),
-				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, ttlOf(r.Period))
-		}
-		if r.Period == 0 {
-			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
-		}
-	} else if r.Period == 0 && r.Count > 0 && b.faults == before {
-		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
-	}
-	return r, b.faults == before
-}
-
-// ttlOf writes a period as a ttl: 1m, where a rate would say minute.
-func ttlOf(d time.Duration) string {
-	text := period.Format(d)
-	if _, named := period.Length(text); named {
-		text = strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
-	}
-	return text
-}
-
-// unit checks that the period is given once, in a way that exists.
-func (b *builder) unit(leases bool) {
-	s := b.spec
-	ways := 0
-	if s.Unit != nil {
-		ways++
-		if *s.Unit < 0 {
-			text := textOf(s.Node.find("unit"))
-			b.faults++
-			b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
-		}
-	}
-	if s.Period != nil {
-		ways++
-	}
-	if s.Limit != nil && s.Limit.Period > 0 {
-		ways++
-	}
-	if leases && b.s.TTL != nil {
-		ways++
-	}
-	switch {
-	case ways > 1:
-		b.wrong("period", "keep one of them", "the period is given %d times: by unit, period, limit or ttl", ways)
-	case ways == 0 && b.dialect.flat && s.Limit == nil && !leases:
-		b.faults++
-		b.fault(s.Node, b.path, "add unit: minute", badUnit, "")
-	}
-}
-
 // checkDefaults reports settings that make no sense for a whole domain.
 func (c *compiler) checkDefaults(d *defaultsSpec) {
 	for name := range notInherited {
@@ -320,26 +150,120 @@ func (c *compiler) checkDefaults(d *defaultsSpec) {
 	}
 }
 
-// of returns the share of n, rounded up, or the units that it is.
-func (s share) of(n int64) int64 {
-	if !s.isPercent {
-		return s.units
-	}
-	// n/100*p + rest, so that nothing overflows.
-	return n/100*s.percent + (n%100*s.percent+99)/100
+func (c *compiler) pool(spec *limitSpec, name, scope string) *Limit {
+	b := c.builder(spec, nil)
+	b.pool = true
+	return b.build(name, scope)
 }
 
-func deref[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
+// denial returns the limit that stands for a refusal without counting.
+func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second, Bans: true}
+	c.named(at, c.path, name, scope)
+	if err := l.Compile(); err != nil {
+		c.bad(at, c.path, "", "%s", err)
 	}
-	return *p
+	// Compile knows no limit of 0; nobody has seen this one yet.
+	l.Count, l.Burst, l.Envelope = 0, 0, 0
+	return l
 }
 
-func ptrString(p *int64) *string {
-	if p == nil {
-		return nil
+// mode sets what a breach does. Of a pool only the headroom counts: a breach is
+// a matter of the limits that borrow from it.
+func (b *builder) mode(w *weir.Limit) {
+	if b.pool {
+		b.forbid(ofBorrowers, "give it to the limits that borrow", "a pool has no %s")
+	} else {
+		b.breach(w)
 	}
-	s := fmt.Sprintf("+%d", *p)
-	return &s
+	b.setHeadroom(w)
+}
+
+// elastic sets the pool.
+func (b *builder) elastic(w *weir.Limit) {
+	p := b.s.Pool
+	sketched := w.Algorithm.Traits()&weir.Sketches != 0
+	switch {
+	case sketched:
+		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
+		return
+	case p == nil:
+		b.wrong("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
+	case p.ref != "":
+		pool := b.domain.pools[p.ref]
+		if pool == nil {
+			hint := "write it under pools: at the top of the file"
+			if len(b.domain.pools) > 0 {
+				hint = didYouMean(p.ref, slices.Sorted(maps.Keys(b.domain.pools)))
+			}
+			b.wrong("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
+			return
+		}
+		w.Pool = pool.Limit
+	default:
+		pool := b.compiler.pool(p.limit, w.Name+" pool", w.Scope+"#pool")
+		if pool == nil {
+			b.faults++
+			return
+		}
+		w.Pool = pool.Limit
+	}
+	if w.Pool == nil && p != nil && b.faults == 0 {
+		b.wrong("pool", "", "a pool needs a limit above 0")
+	}
+	w.Ceiling = deref(b.s.Ceiling, 0)
+}
+
+// denies makes l refuse everything.
+func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
+	b.forbid(needsCount, "leave it out", "a limit of 0 refuses everything, %s has nothing to do")
+	l.Denies = true
+	if period == 0 || period > weir.MaxPeriod {
+		period = time.Second
+	}
+	l.Limit = b.denial(name, scope, b.spec.Node)
+	l.Period = period
+	if isShadow(&b.s, b.rule) {
+		// As a shadow it is counted by the store, which knows no limit of 0.
+		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: period,
+			Mode: weir.Mode{Shadow: true}}
+		if err := l.Compile(); err != nil {
+			b.wrong("limit", "", "%s", err)
+		}
+	}
+}
+
+// breach sets the modes of a limit that is no pool.
+func (b *builder) breach(w *weir.Limit) {
+	s := &b.s
+	mode := deref(s.Mode, "hard")
+	for key, needs := range needsMode {
+		if n, own := where(b.layers, key); n != nil && own && mode != needs {
+			b.wrong(key, "add mode: "+needs+", or leave it out", "%s is for mode: %s", key, needs)
+		}
+	}
+	w.Shadow = isShadow(&b.s, b.rule)
+	switch mode {
+	case "soft":
+		if s.Exceed == nil || *s.Exceed == 0 {
+			b.wrong("mode", "add exceed: 10%", "mode: soft does not say how far above the limit requests pass")
+		} else {
+			w.Excess = int64(*s.Exceed)
+		}
+	case "elastic":
+		b.elastic(w)
+	}
+	if s.Rollout != nil {
+		w.Rollout = int64(*s.Rollout)
+		if w.Rollout == 0 {
+			w.Shadow = true
+		}
+	}
+	switch {
+	case s.Penalize != nil:
+		w.Penalize = *s.Penalize
+	case s.Algorithm == nil && (mode == "hard" || mode == "shadow"): // a shadow does not, until it is one no more
+		w.Penalize = b.dialect.penalize
+	}
+	b.ban(w)
 }

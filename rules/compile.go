@@ -3,42 +3,7 @@ package rules
 import (
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
 )
-
-// compiler makes a Set of files that were read.
-type compiler struct {
-	*report
-	set        *Set
-	merge      bool
-	check      func(*weir.Limit) error
-	checkCost  func(*weir.Limit, int64) error
-	algorithms map[string]weir.Algorithm
-	names      []string
-	// domain, defaults and path are those being compiled.
-	domain   *domain
-	defaults *defaultsSpec
-	path     string
-	// lint is nil unless warnings are wanted.
-	lint *linter
-}
-
-func newCompiler(r *report, opt Options) *compiler {
-	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, checkCost: opt.CheckCost, algorithms: map[string]weir.Algorithm{},
-		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
-	all := opt.Algorithms
-	if all == nil {
-		all = algorithm.All
-	}
-	for _, a := range all {
-		c.algorithms[a.Name()] = a
-		c.names = append(c.names, a.Name())
-	}
-	return c
-}
 
 // file compiles one file into the set.
 func (c *compiler) file(f *fileSpec) {
@@ -98,28 +63,6 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 	return d, true
 }
 
-// pools compiles the pools of the domain, which its elastic limits share.
-func (c *compiler) pools(f *fileSpec) {
-	for _, p := range f.Pools {
-		if p.value == nil {
-			continue
-		}
-		if c.domain.pools[p.name] != nil {
-			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
-			continue
-		}
-		if l := c.pool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
-			c.domain.pools[p.name] = l
-		}
-	}
-}
-
-func (c *compiler) pool(spec *limitSpec, name, scope string) *Limit {
-	b := c.builder(spec, nil)
-	b.pool = true
-	return b.build(name, scope)
-}
-
 // lists compiles the allow and deny lists of the domain.
 func (c *compiler) lists(f *fileSpec) {
 	d := c.domain
@@ -158,18 +101,6 @@ func (c *compiler) values(v *valueSet, key string, ws words) {
 			c.lint.listed(key, w.text, w.node, c.path)
 		}
 	}
-}
-
-// denial returns the limit that stands for a refusal without counting.
-func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
-	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second, Bans: true}
-	c.named(at, c.path, name, scope)
-	if err := l.Compile(); err != nil {
-		c.bad(at, c.path, "", "%s", err)
-	}
-	// Compile knows no limit of 0; nobody has seen this one yet.
-	l.Count, l.Burst, l.Envelope = 0, 0, 0
-	return l
 }
 
 // level compiles the descriptors of one list, beneath parent, into lv.
@@ -440,4 +371,20 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 		b.wild.add(r.Value, r)
 	}
 	return nil
+}
+
+// pools compiles the pools of the domain, which its elastic limits share.
+func (c *compiler) pools(f *fileSpec) {
+	for _, p := range f.Pools {
+		if p.value == nil {
+			continue
+		}
+		if c.domain.pools[p.name] != nil {
+			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
+			continue
+		}
+		if l := c.pool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
+			c.domain.pools[p.name] = l
+		}
+	}
 }

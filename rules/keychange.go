@@ -97,3 +97,6 @@ func (w *keyWriter) change(l *Limit, n *node) *node {
 	}
 	return n
 }
+
+// member returns the override that makes the change for the value.
+func (w *keyWriter) member() pair { return pairOf(quotedOf(w.value), w.changed(w.choices()[0], true)) }

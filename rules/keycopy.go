@@ -40,11 +40,6 @@ func (w *keyWriter) copy(r *Rule) *node {
 	return out
 }
 
-func (w *keyWriter) isOpen(r *Rule) bool {
-	_, open := w.values[r]
-	return open
-}
-
 // copyList returns the descriptors beneath r with the change in them.
 func (w *keyWriter) copyList(r *Rule, n *node) *node {
 	out := &node{kind: list}
@@ -98,23 +93,6 @@ func (w *keyWriter) replaced(n *node, settings []pair) *node {
 		}
 	}
 	return &out
-}
-
-// takes reports whether a setting of the rule has an effect on l.
-func (l *Limit) takes(setting string) bool {
-	switch by := takes[setting]; {
-	case l.Unlimited, l.Denies && slices.Contains(needsCount, setting):
-		return false
-	case by != nil && !slices.Contains(by, l.Algorithm.Name()):
-		return false
-	}
-	switch needsMode[setting] {
-	case "soft":
-		return l.Excess > 0
-	case "elastic":
-		return l.Pool != nil
-	}
-	return true
 }
 
 // replacedPair returns one pair of the leaf with the change in it. The one limit of a

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 )
@@ -108,25 +106,6 @@ func sharesList(s *Set, d *domain, key string) bool {
 
 // maxKeyLines bounds lines in bytes, so that none is cut where they are kept.
 const maxKeyLines = 3 << 10
-
-func noKeyLines(why string) string { return "# no lines in a rules file do this: " + why + "\n" }
-
-// keyWriter writes the lines of one KeyChange.
-type keyWriter struct {
-	KeyChange
-	set    *Set
-	domain *domain
-	// leaf is the rule of the limit, value what selects the key there.
-	leaf  *Rule
-	value string
-	// copied is the outermost rule that must be copied for a value of its own, nil
-	// for none; values are by the rules from there to leaf.
-	copied *Rule
-	values map[*Rule]string
-	// tiersDiffer: the limits of the rule's tiers differ, so that one override cannot
-	// stand for all.
-	tiersDiffer bool
-}
 
 // find fills in the rule of the change, and returns why there are no lines.
 func (w *keyWriter) find() string {
@@ -233,25 +212,6 @@ func (w *keyWriter) walk() (how, string) {
 	return unmatched, "it names no entries"
 }
 
-// unwritable returns why a file cannot name a value. Fixed: the rules name it.
-func unwritable(key, value string, fixed bool) string {
-	switch {
-	case fixed:
-		return ""
-	case value == "":
-		return "the value of " + key + " is empty, and a file has no word for that"
-	case isPattern(value):
-		return "a * in a value is a wildcard there, so none stands for " + quote(value) + " alone"
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return "the value of " + key + " has bytes that a file cannot hold"
-	}
-	return ""
-}
-
-// shadowed reports whether the rule as it is written refuses nothing, so that a ban
-// has no effect there.
-func (w *keyWriter) shadowed() bool { return w.Action == BanKey && w.leaf.Shadow }
-
 // outermost returns the first rule on the way that leaves its value open: the one to
 // copy so that the key has a rule of its own.
 func (w *keyWriter) outermost() *Rule {
@@ -260,10 +220,6 @@ func (w *keyWriter) outermost() *Rule {
 	}
 	return w.copied
 }
-
-// isTarget reports whether l is what the change is about. Limits of one scope share
-// the counters of a key.
-func (w *keyWriter) isTarget(l *Limit) bool { return l.Limit != nil && l.Scope == w.Scope }
 
 // oneForAll reports whether one override does for the key what the change does
 // whatever tier the key is of.
@@ -280,21 +236,6 @@ func (w *keyWriter) oneForAll() bool {
 		first = text
 	}
 	return true
-}
-
-// choices returns the lists of limits that can hold for the value: those of its
-// override, else those of the rule and of each of its tiers.
-func (w *keyWriter) choices() [][]*Limit {
-	if w.leaf.overrides != nil {
-		if ls, ok := w.leaf.overrides.find(w.value); ok {
-			return [][]*Limit{ls}
-		}
-	}
-	all := [][]*Limit{w.leaf.Limits}
-	for _, t := range w.leaf.Tiers {
-		all = append(all, t.Limits)
-	}
-	return all
 }
 
 // uncopyable returns why the rules from w.copied down cannot be written again for
@@ -350,6 +291,3 @@ func (w *keyWriter) lines() string {
 	}
 	return b.String()
 }
-
-// member returns the override that makes the change for the value.
-func (w *keyWriter) member() pair { return pairOf(quotedOf(w.value), w.changed(w.choices()[0], true)) }

@@ -4,93 +4,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// level holds the rules that can match one entry.
-type level struct {
-	// keys is by the key of the entry (native dialect). Most levels have one key:
-	// the first is kept beside the map, as comparing takes less than hashing.
-	keys        map[string]*branch
-	first       string
-	firstBranch *branch
-	// words is by key_value, and by key alone (Envoy dialect).
-	words map[string]*Rule
-	// wild matches key_value (Envoy dialect).
-	wild *wildcards[*Rule]
-}
-
-// branch holds the rules of one level for one key.
-type branch struct {
-	exact map[string]*Rule
-	wild  *wildcards[*Rule]
-	bare  *Rule
-	// single is bare where it is all that matchFast needs to know.
-	single *Rule
-}
-
-// how a rule was found for an entry.
-type how uint8
-
 const (
 	unmatched how = iota
 	byValue
 	byWildcard
 	byKey
 )
-
-// find returns the rule for an entry: one for its exact value, else the first
-// wildcard in the order of the file, else one for its key alone.
-func (lv *level) find(e *weir.Entry) (*Rule, how) {
-	if lv.words != nil {
-		return lv.findWord(e)
-	}
-	b := lv.branch(e.Key)
-	if b == nil {
-		return nil, unmatched
-	}
-	if b.exact != nil {
-		if r := b.exact[e.Value]; r != nil {
-			return r, byValue
-		}
-	}
-	if b.wild != nil {
-		if r, ok := b.wild.find(e.Value); ok {
-			return r, byWildcard
-		}
-	}
-	if b.bare != nil {
-		return b.bare, byKey
-	}
-	return nil, unmatched
-}
-
-// branch returns the rules for a key, nil for none.
-func (lv *level) branch(key string) *branch {
-	if key == lv.first && lv.firstBranch != nil {
-		return lv.firstBranch
-	}
-	return lv.keys[key]
-}
-
-// findWord is find in the Envoy dialect.
-func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
-	// Long values make the compiler's buffer on the stack too small and cost
-	// an allocation.
-	var buf [256]byte
-	w := append(buf[:0], e.Key...)
-	w = append(w, '_')
-	w = append(w, e.Value...)
-	if r := lv.words[string(w)]; r != nil {
-		return r, byValue
-	}
-	if lv.wild != nil {
-		if r, ok := lv.wild.find(view(w)); ok {
-			return r, byWildcard
-		}
-	}
-	if r := lv.words[e.Key]; r != nil {
-		return r, byKey
-	}
-	return nil, unmatched
-}
 
 // verdict is what was found for one descriptor.
 type verdict uint8
@@ -102,18 +21,6 @@ const (
 	denied
 	overridden
 )
-
-// found is what was found for one descriptor of a request.
-type found struct {
-	verdict verdict
-	at      int
-	rule    *Rule
-	limits  []*Limit
-	key     string
-	// override is the limit that the request brings along.
-	override *weir.Limit
-	denial   *weir.Limit
-}
 
 // Match implements weir.Rules. It allocates nothing unless dst or the request's
 // buffer is full, or a request has more than eight descriptors or entries.
@@ -320,102 +227,4 @@ func entry(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// ops appends the ops of one of the descriptors found.
-func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *trace) []weir.Op {
-	from := len(dst)
-	desc := &r.Descriptors[f.at]
-	switch f.verdict {
-	case denied:
-		dst = append(dst, deny(f.denial, r, f.at))
-	case overridden:
-		dst = f.override.Append(dst, f.key, costOf(r, desc), r)
-	case limited:
-		for _, l := range f.limits {
-			if d.replaces && replaced(l, all) {
-				t.replaced(f.at, l.Name)
-				continue
-			}
-			dst = l.ops(dst, f.key, costOf(r, desc), r)
-		}
-	}
-	mark(dst[from:], desc, f.at, r)
-	t.matched(f, dst[from:])
-	return dst
-}
-
-// mark makes ops those of descriptor at of the request.
-func mark(ops []weir.Op, desc *weir.Descriptor, at int, r *weir.Request) {
-	if at == 0 && !desc.Peek && r.Verb != weir.Peek {
-		return
-	}
-	for i := range ops {
-		o := &ops[i]
-		o.Descriptor = uint16(at)
-		if desc.Peek || r.Verb == weir.Peek {
-			o.Verb = weir.Peek
-		}
-	}
-}
-
-// ops appends the ops by which a request meets the limit.
-func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []weir.Op {
-	switch {
-	case l.Unlimited:
-		return dst
-	case l.Denies && l.Shadow:
-		// Two units never fit a limit of one: what is refused is counted.
-		return append(dst, weir.Op{Key: key, Limit: l.Limit, Cost: 2, Role: weir.Shadow, Verb: r.Verb})
-	case l.Denies:
-		o := deny(l.Limit, r, 0)
-		o.Key = key // who is refused, should the limit get another mode
-		return append(dst, o)
-	}
-	if l.Cost > 0 {
-		cost = l.Cost
-	}
-	if l.Priority > r.Priority {
-		// Limit.Append reads it there.
-		was := r.Priority
-		r.Priority = l.Priority
-		dst = l.Append(dst, key, cost, r)
-		r.Priority = was
-		return dst
-	}
-	return l.Append(dst, key, cost, r)
-}
-
-func deny(l *weir.Limit, r *weir.Request, at int) weir.Op {
-	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}
-}
-
-// replaced reports whether another limit that the request meets takes the
-// place of l. A limit that is unlimited, or is replaced itself, replaces too;
-// none replaces itself, see build.
-func replaced(l *Limit, all []found) bool {
-	if l.Limit == nil || l.alias == "" {
-		return false
-	}
-	for i := range all {
-		for _, other := range all[i].limits {
-			for _, name := range other.Replaces {
-				if name == l.alias {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// costOf returns what the request says that descriptor costs.
-func costOf(r *weir.Request, d *weir.Descriptor) int64 {
-	switch {
-	case d.Cost != 0:
-		return d.Cost
-	case r.Cost != 0:
-		return r.Cost
-	}
-	return 1
 }

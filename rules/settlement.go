@@ -152,30 +152,6 @@ func describeCodes(set *weir.Codes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeSettlement writes s for a reader: ", counts 401, 403".
-func describeSettlement(s *weir.Adjustment) string {
-	if s == nil {
-		return ""
-	}
-	var b strings.Builder
-	switch {
-	case s.Per > 0:
-		b.WriteString(", counts bytes of the answer")
-		if s.Per > 1 {
-			fmt.Fprintf(&b, " by %s", size(s.Per))
-		}
-	case s.Header != "":
-		fmt.Fprintf(&b, ", counts by the answer's %s", s.Header)
-	}
-	if !s.CountOn.Empty() {
-		b.WriteString(", counts " + describeCodes(&s.CountOn) + " alone")
-	}
-	if !s.RefundOn.Empty() {
-		b.WriteString(", gives back on " + describeCodes(&s.RefundOn))
-	}
-	return b.String()
-}
-
 // sizeUnits are the units of a number of bytes.
 var sizeUnits = []struct {
 	name string

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 )
@@ -156,3 +158,20 @@ func wordsNumbers(w *weir.Limit, count int64, period time.Duration, burst int64)
 // quote writes s for YAML, which reads what Go escapes; it has no line break. JSON leaves
 // control characters that YAML does not take, and U+0085, which ends a line there.
 func quote(s string) string { return strconv.Quote(s) }
+
+func noKeyLines(why string) string { return "# no lines in a rules file do this: " + why + "\n" }
+
+// unwritable returns why a file cannot name a value. Fixed: the rules name it.
+func unwritable(key, value string, fixed bool) string {
+	switch {
+	case fixed:
+		return ""
+	case value == "":
+		return "the value of " + key + " is empty, and a file has no word for that"
+	case isPattern(value):
+		return "a * in a value is a wildcard there, so none stands for " + quote(value) + " alone"
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
+		return "the value of " + key + " has bytes that a file cannot hold"
+	}
+	return ""
+}

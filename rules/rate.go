@@ -1,0 +1,120 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
+)
+
+// rateQuietly returns how many per what, as far as it can be told.
+func (b *builder) rateQuietly() Rate {
+	var r Rate
+	s := b.spec
+	if s.Limit != nil {
+		r = *s.Limit
+	}
+	if s.RequestsPerUnit != nil {
+		r.Count = *s.RequestsPerUnit
+	}
+	if s.Unit != nil && *s.Unit > 0 {
+		r.Period = time.Duration(*s.Unit)
+	}
+	if s.Period != nil {
+		r.Period = time.Duration(*s.Period)
+	}
+	if s.UnitMultiplier != nil && *s.UnitMultiplier > 0 && r.Period > 0 {
+		if *s.UnitMultiplier > int64(weir.MaxPeriod/r.Period) {
+			r.Period = weir.MaxPeriod + 1
+		} else {
+			r.Period *= time.Duration(*s.UnitMultiplier)
+		}
+	}
+	return r
+}
+
+// rate returns how many per what.
+func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
+	s := b.spec
+	r := b.rateQuietly()
+	leases := a.Traits()&weir.Leases != 0
+	before := b.faults
+	if s.Limit != nil && s.RequestsPerUnit != nil {
+		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")
+	}
+	if s.Limit == nil && s.RequestsPerUnit == nil && !b.dialect.flat {
+		b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
+	}
+	b.unit(leases)
+	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 && !b.dialect.flat {
+		b.wrong("unit_multiplier", "leave it out, or write 1", "unit_multiplier must be at least 1")
+	}
+	if r.Period > weir.MaxPeriod {
+		b.wrong("unit_multiplier", "", "the period is longer than ten years")
+	}
+	if leases {
+		if b.s.TTL != nil {
+			r.Period = time.Duration(*b.s.TTL)
+		}
+		if b.s.TTL == nil && s.Limit != nil && s.Limit.Period > 0 {
+			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, ttlOf(r.Period)),
+				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, ttlOf(r.Period))
+		}
+		if r.Period == 0 {
+			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
+		}
+	} else if r.Period == 0 && r.Count > 0 && b.faults == before {
+		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
+	}
+	return r, b.faults == before
+}
+
+// ttlOf writes a period as a ttl: 1m, where a rate would say minute.
+func ttlOf(d time.Duration) string {
+	text := period.Format(d)
+	if _, named := period.Length(text); named {
+		text = strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	}
+	return text
+}
+
+// unit checks that the period is given once, in a way that exists.
+func (b *builder) unit(leases bool) {
+	s := b.spec
+	ways := 0
+	if s.Unit != nil {
+		ways++
+		if *s.Unit < 0 {
+			text := textOf(s.Node.find("unit"))
+			b.faults++
+			b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
+		}
+	}
+	if s.Period != nil {
+		ways++
+	}
+	if s.Limit != nil && s.Limit.Period > 0 {
+		ways++
+	}
+	if leases && b.s.TTL != nil {
+		ways++
+	}
+	switch {
+	case ways > 1:
+		b.wrong("period", "keep one of them", "the period is given %d times: by unit, period, limit or ttl", ways)
+	case ways == 0 && b.dialect.flat && s.Limit == nil && !leases:
+		b.faults++
+		b.fault(s.Node, b.path, "add unit: minute", badUnit, "")
+	}
+}
+
+// tag names a limit of a list that has no name, by its period.
+func (b *builder) tag() string {
+	r := b.rateQuietly()
+	if r.Period == 0 {
+		return deref(b.s.Algorithm, "limit")
+	}
+	return FormatPeriod(r.Period)
+}
