@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -39,5 +40,39 @@ func BenchmarkWarmLease(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A decision on the node takes no memory, whatever decides it.
+func TestDecisionOnTheNodeAllocatesNothing(t *testing.T) {
+	store, local := memory.New(memory.Options{MaxBytes: 64 << 20}), memory.New(memory.Options{MaxBytes: 64 << 20})
+	defer store.Close()
+	defer local.Close()
+	s, err := shared.New(store, shared.Options{Local: local, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for mode, cost := range map[params.ConsistencyMode]int64{
+		params.ConsistencyLeased: 1, params.ConsistencyEventual: 1, params.ConsistencyLocal: 1,
+		params.ConsistencyStrict: 1<<40 + 1, // a remembered refusal
+	} {
+		l := compiled(t, weir.PerHour(1<<40, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = mode })
+		take := func() {
+			if d, err := s.TakeOne(t.Context(), "k", l, cost); err != nil || d.Allowed() != (cost == 1) {
+				t.Fatal(d, err)
+			}
+		}
+		onNode := func() uint64 { now := s.Stats(); return now.Held + now.Recalled }
+		for began := onNode(); mode != params.ConsistencyLocal && onNode() < began+100; {
+			take()
+		}
+		before := onNode()
+		if n := testing.AllocsPerRun(1000, take); n != 0 {
+			t.Errorf("%s: %v allocations", mode, n)
+		}
+		if n := onNode() - before; mode != params.ConsistencyLocal && n < 900 {
+			t.Errorf("%s: %d of 1001 decided on the node", mode, n)
+		}
 	}
 }

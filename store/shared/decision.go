@@ -69,7 +69,14 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 	drawn := n[byDecider] + n[shadowOfLot] + n[refundToLot]
 	switch {
 	case len(ops) == 1 && d.of[0] != nil && d.of[0].decider != nil:
-		return d.takeOne(ctx, ops, d.of[0], d.holdOf(0))
+		v := lot.Ask
+		if d.of[0].canDraw(&ops[0]) {
+			ctx, v, err = d.draw(ctx, d.of[0], &ops[0], d.holdOf(0))
+		}
+		if v != lot.Ask {
+			return nil
+		}
+		return d.takeOne(ctx, ops, d.of[0], err)
 	case drawn+n[byStore] == 0:
 		return d.takeLocal(ctx, ops)
 	case n[refundByNode]+n[refundToLot] > 0:
@@ -112,26 +119,20 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 	return d.refund()
 }
 
-// takeOne decides one op that stands alone and that its policy's decider may know. The
-// slice is the caller's.
-func (d *decision) takeOne(ctx context.Context, ops []weir.Op, p *policy, h *lot.Hold) error {
-	d.ctx = ctx
+// takeOne decides one op that stands alone, and that its policy's decider may know, but for
+// what a draw decides: err is why one that waited for units got none. The slice is the
+// caller's.
+func (d *decision) takeOne(ctx context.Context, ops []weir.Op, p *policy, err error) error {
 	o := &ops[0]
 	switch {
-	case p.canDraw(o):
-		v, err := d.draw(p, o, h)
-		if err != nil {
-			return d.outage.Decide(d.ctx, ops, err)
-		}
-		if v != lot.Ask {
-			return nil
-		}
+	case err != nil:
+		return d.outage.Decide(ctx, ops, err)
 	case o.Verb == weir.Refund && p.decider.Refund(d.clock.Now(), o):
 		return nil
 	case o.Verb == weir.Refund && p.holds():
-		d.ctx = d.queue.Detach(ctx) // it is carried out though the caller leaves
+		ctx = d.queue.Detach(ctx) // it is carried out though the caller leaves
 	}
-	d.of = append(d.of[:0], p)
+	d.ctx, d.of = ctx, append(d.of[:0], p)
 	return d.ask(ops, d.of)
 }
 
@@ -159,7 +160,7 @@ func (s *Store) check(o *weir.Op) (*policy, error) {
 	if o.Role == weir.Deny {
 		return nil, nil
 	}
-	p, err := s.ready(o.Limit)
+	p, err := s.policies.of(o.Limit)
 	t := o.Limit.Traits()
 	switch {
 	case err != nil:

@@ -26,7 +26,10 @@ var ErrNoForget = errors.New("shared: the store cannot forget single keys")
 // It returns ErrNoForget, weir.ErrClosed, the end of ctx, or the error of the store that
 // counts the key; nothing is promised of the count then.
 func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
-	p, err := s.ready(l)
+	if s.closed.Load() {
+		return false, weir.ErrClosed
+	}
+	p, err := s.policies.of(l)
 	if err != nil {
 		return false, err
 	}

@@ -1,9 +1,14 @@
 package shared
 
 import (
+	"context"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/eventual"
+	"github.com/weirlimit/weir/store/internal/leased"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/permit"
 )
 
 // recall is phase 1: it answers the ops of the store from remembered refusals, if nothing
@@ -35,21 +40,41 @@ func (d *decision) holdOf(i int) *lot.Hold {
 }
 
 // draw decides an op by what the node holds, and waits for what brings units, as long as
-// the budget allows. The error is why that has brought nothing.
-func (d *decision) draw(p *policy, o *weir.Op, h *lot.Hold) (lot.Verdict, error) {
+// the budget allows, which is the context from then on. The error is why that has brought
+// nothing.
+//
+// It does not keep the op, so that its caller can have it on the stack. To the compiler a
+// call of an interface keeps its arguments: each decider is called as what it is, and
+// another, such as one that watches, gets a copy.
+func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (context.Context, lot.Verdict, error) {
 	for {
-		v, f := p.decider.Draw(d.ctx, d.clock.Now(), o, h)
-		if v != lot.Wait {
-			return v, nil
+		var v lot.Verdict
+		var f *lot.Flight
+		switch now := s.clock.Now(); d := p.decider.(type) {
+		case *leased.Decider:
+			v, f = d.Draw(ctx, now, o, h)
+		case *eventual.Decider:
+			v, f = d.Draw(ctx, now, o, h)
+		case *permit.Decider:
+			v, f = d.Draw(ctx, now, o, h)
+		case *strict:
+			v, f = d.Draw(ctx, now, o, h)
+		default:
+			c := *o
+			v, f = d.Draw(ctx, now, &c, h)
+			*o = c
 		}
-		d.ctx = d.queue.Begin(d.ctx)
-		if err := d.queue.Await(d.ctx, f.Flight); err != nil {
-			return lot.Ask, err
+		if v != lot.Wait {
+			return ctx, v, nil
+		}
+		ctx = s.queue.Begin(ctx)
+		if err := s.queue.Await(ctx, f.Flight); err != nil {
+			return ctx, lot.Ask, err
 		}
 		if f.Refused > 0 && o.Cost >= f.Refused {
 			o.Decision, o.Charged, o.Borrowed = f.Decision, false, false
-			o.Decision.Limit, o.Now = p.limit.From(p.source), int64(d.clock.Latest(d.clock.Now()))
-			return lot.Refused, nil
+			o.Decision.Limit, o.Now = p.limit.From(p.source), int64(s.clock.Latest(s.clock.Now()))
+			return ctx, lot.Refused, nil
 		}
 	}
 }
@@ -63,7 +88,8 @@ func (d *decision) drawAll(at route) (*weir.Decision, error) {
 			continue
 		}
 		o := &d.ops[i]
-		v, err := d.draw(d.of[i], o, d.holdOf(i))
+		ctx, v, err := d.draw(d.ctx, d.of[i], o, d.holdOf(i))
+		d.ctx = ctx
 		switch {
 		case err != nil:
 			err = d.outage.Decide(d.ctx, d.ops[i:i+1], err)

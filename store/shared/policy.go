@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -73,6 +74,9 @@ type joiner interface {
 // decided strictly where the numbers leave nothing for a decider to do. The error is one of
 // weir.Limit.Compile.
 func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
+	if l.Cells == 0 {
+		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	}
 	p = &policy{limit: l, mode: modeOf(l, s.mode), outage: outage.NewTerms(l), regions: 1}
 	countsOnly := s.nodes.countsOnly.Load()
 	most := int64(weir.MaxCost) // that a region may admit and not report
@@ -177,14 +181,9 @@ type policies struct {
 
 // of returns the policy of l. It does not allocate if there is one.
 func (ps *policies) of(l *weir.Limit) (*policy, error) {
-	recent, generation := &ps.recent[l.ID()%recentPolicies], ps.generation.Load()
-	p := recent.Load()
-	if p == nil || p.limit != l || p.generation != generation {
-		var err error
-		if p, err = ps.find(l, generation); err != nil {
-			return nil, err
-		}
-		recent.Store(p)
+	p := ps.recent[l.ID()%recentPolicies].Load()
+	if p == nil || p.limit != l || p.generation != ps.generation.Load() {
+		return ps.find(l)
 	}
 	if now := ps.second.Load(); p.used.Load() != now {
 		p.used.Store(now)
@@ -192,11 +191,22 @@ func (ps *policies) of(l *weir.Limit) (*policy, error) {
 	return p, nil
 }
 
-// find returns the policy of l, made if need be.
-func (ps *policies) find(l *weir.Limit, generation int64) (*policy, error) {
+// find looks for the policy of l in all, or makes it, and has it be found at once from then
+// on.
+func (ps *policies) find(l *weir.Limit) (p *policy, err error) {
+	generation := ps.generation.Load()
 	if v, ok := ps.all.Load(l); ok && v.(*policy).generation == generation {
-		return v.(*policy), nil
+		p = v.(*policy)
+		p.used.Store(ps.second.Load())
+	} else if p, err = ps.add(l, generation); err != nil {
+		return nil, err
 	}
+	ps.recent[l.ID()%recentPolicies].Store(p)
+	return p, nil
+}
+
+// add makes the policy of l, and returns it, or one that was made meanwhile.
+func (ps *policies) add(l *weir.Limit, generation int64) (*policy, error) {
 	p, err := ps.make(l)
 	if err != nil {
 		return nil, err

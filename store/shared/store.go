@@ -95,23 +95,15 @@ func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.M
 	return s, nil
 }
 
-// ready returns the policy of l. An error says why nothing can be decided.
-func (s *Store) ready(l *weir.Limit) (*policy, error) {
-	if s.closed.Load() {
-		return nil, weir.ErrClosed
-	}
-	if l.Cells == 0 {
-		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
-	}
-	return s.policies.of(l)
-}
-
 // TakeOne implements weir.Store.
 func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	if uint64(cost) > weir.MaxCost {
+	switch {
+	case uint64(cost) > weir.MaxCost:
 		return weir.Decision{}, weir.ErrCost
+	case s.closed.Load():
+		return weir.Decision{}, weir.ErrClosed
 	}
-	p, err := s.ready(l)
+	p, err := s.policies.of(l)
 	switch {
 	case err != nil:
 		return weir.Decision{}, err
@@ -121,15 +113,22 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 		d, err := s.local.TakeOne(ctx, key, l, cost)
 		return relabel(d, l), err
 	}
-	d := s.decisions.Get().(*decision)
-	o := &d.one[0]
-	*o = weir.Op{Key: key, Limit: l, Cost: cost}
-	if err = d.takeOne(ctx, d.one[:], p, nil); err != nil {
-		o.Decision = weir.Decision{}
+	o, v := weir.Op{Key: key, Limit: l, Cost: cost}, lot.Ask
+	if cost > 0 {
+		ctx, v, err = s.draw(ctx, p, &o, nil)
 	}
-	answer := o.Decision
+	if v != lot.Ask {
+		return o.Decision, nil
+	}
+	d := s.decisions.Get().(*decision)
+	d.one[0] = o
+	err = d.takeOne(ctx, d.one[:], p, err)
+	o.Decision = d.one[0].Decision
 	s.decisions.Put(d)
-	return answer, err
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return o.Decision, nil
 }
 
 // Take implements weir.Store.

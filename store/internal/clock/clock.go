@@ -104,9 +104,8 @@ func (c *Clock) Tolerate(us int64) { c.tolerance = us }
 // Now returns the node's time.
 func (c *Clock) Now() Node {
 	t := c.Elapsed()
-	if c.wall != nil && t-c.watched.Load() >= watchEvery && c.mu.TryLock() {
-		c.watchWall()
-		c.mu.Unlock()
+	if t-c.watched.Load() >= watchEvery {
+		c.Watch()
 	}
 	return Node(t + c.lost.Load())
 }

@@ -140,7 +140,7 @@ func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *
 		return lot.Ask, nil
 	}
 	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
-		a.Limit, a.Remaining = d.limit.From(d.source), a.Remaining+free
+		a.Limit, a.Remaining = d.held, a.Remaining+free
 		d.answer(o, a, now, false)
 		return lot.Refused, nil
 	}
@@ -184,7 +184,7 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *l
 // describe returns what remains: free units that the node holds, and what the store had left when it
 // was asked, but for that of a window that is over.
 func (d *Decider) describe(e *lot.Entry, free int64, now clock.Node) weir.Decision {
-	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: free, ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+	a := weir.Decision{Limit: d.held, Remaining: free, ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || d.flows {
 		a.Remaining += e.Known.Remaining
 	}

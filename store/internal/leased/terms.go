@@ -31,9 +31,10 @@ type Terms struct {
 	// by is the limit that lots are fetched by, on the counters of limit: of a bucket
 	// that keeps back what flows in while units are out, of a sliding window one whose
 	// units count from when the last of them may be drawn.
-	by     *weir.Limit
-	source weir.Source // of decisions by what is held
-	flows  bool        // units are bound to no window
+	by *weir.Limit
+	// held is limit as decisions by what is held name it.
+	held  *weir.Limit
+	flows bool // units are bound to no window
 	// parts is into how many fetches a node divides its share.
 	parts int64
 	// life is how long small lots live and keys may lie idle, brief is the same of larger
@@ -53,12 +54,12 @@ type Terms struct {
 // leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
 // a store takes that knows more than counts, under a name by rand. The error is one of weir.Limit.Compile.
 func NewTerms(l *weir.Limit, numbered bool, rand func() uint64) (*Terms, error) {
-	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
+	d := &Terms{limit: l, by: l, most: weir.MaxCost, held: l.From(weir.FromLease), parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
 	var err error
 	switch {
 	case d.flows && l.Consistency.Loose:
-		d.source, d.trickle = weir.FromLooseLease, l.Burst
+		d.held, d.trickle = l.From(weir.FromLooseLease), l.Burst
 	case d.flows:
 		d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Burst = max(l.Burst-l.Inflow(), 1) })
 		d.trickle = d.by.Burst
@@ -94,7 +95,7 @@ func NewTerms(l *weir.Limit, numbered bool, rand func() uint64) (*Terms, error) 
 
 // CountForRegions has decisions say that several regions count the limit together, of which
 // one may admit so many units that the others do not know of: more are refused for good.
-func (d *Terms) CountForRegions(most int64) { d.source, d.most = weir.FromCounts, most }
+func (d *Terms) CountForRegions(most int64) { d.held, d.most = d.limit.From(weir.FromCounts), most }
 
 // lot returns the lot of units that the store counted at charged, at the earliest, for a
 // call that was first sent at began. An answer to a call of sent reported its time.

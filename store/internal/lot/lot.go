@@ -98,7 +98,7 @@ func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) (left int64, ok bool) 
 	if left = e.Free() - cost; left < 0 {
 		return left, false
 	}
-	for i := range e.lots {
+	for i := 0; cost > 0; i++ {
 		t := &e.lots[i]
 		n := min(t.Free, cost)
 		if n == 0 || !t.IsOpen() {
