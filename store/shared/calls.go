@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"errors"
 
 	"github.com/weirlimit/weir"
@@ -52,4 +53,25 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 func (s *Store) isExcused(err error) bool {
 	var r *transport.Result
 	return s.maintenance.shards > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
+}
+
+// takeLocal decides ops on the node alone.
+func (s *Store) takeLocal(ctx context.Context, ops []weir.Op) error {
+	if err := s.local.Take(ctx, ops); err != nil {
+		return err
+	}
+	for i := range ops {
+		if ops[i].Role != weir.Deny {
+			ops[i].Decision = relabel(ops[i].Decision, ops[i].Limit)
+		}
+	}
+	return nil
+}
+
+// relabel says that d was decided on this node alone.
+func relabel(d weir.Decision, l *weir.Limit) weir.Decision {
+	if d.Limit == l && l.Traits()&weir.Sketches == 0 {
+		d.Limit = l.From(weir.FromLocal)
+	}
+	return d
 }

@@ -30,15 +30,6 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	return refusal, ok
 }
 
-// holdOf returns what notes the draw of the i-th op.
-func (d *decision) holdOf(i int) *lot.Hold {
-	for len(d.holds) <= i {
-		d.holds = append(d.holds, lot.Hold{})
-	}
-	d.holds[i].Parts = d.holds[i].Parts[:0]
-	return &d.holds[i]
-}
-
 // draw decides an op by what the node holds, and waits for what brings units, as long as
 // the budget allows, which is the context from then on. The error is why that has brought
 // nothing.

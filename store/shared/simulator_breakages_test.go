@@ -45,7 +45,7 @@ var breakages = []breakage{
 	{"B4 a return without an answer is sent again", "internal/lot/returns.go", "Finish", "case end == Unsent, ", "case end != Accepted, "},
 	{"B5 a return is taken after its window", "../algorithm/fixed_window.go", "admitFixed", "(a.ID == 0 || a.ID == c.end)", "true"},
 	{"B6 units of a lot are returned at today's price", "internal/lot/lot.go", "surrender", "e.returns.Surrender", "if e.lots[i].Limit.Traits()&weir.Refills != 0 {\n\t\te.lots[i].Limit = e.Limit\n\t}\n\te.returns.Surrender"},
-	{"B7 refunds run before the mark", "shared/decision.go", "take", afterNode, "\tif err := d.refund(); err != nil {\n\t\treturn err\n\t}\n" + strings.Replace(afterNode, "d.refund()", "nil", 1)},
+	{"B7 refunds run before the mark", "shared/take.go", "take", afterNode, "\tif err := d.refund(); err != nil {\n\t\treturn err\n\t}\n" + strings.Replace(afterNode, "d.refund()", "nil", 1)},
 	{"B8 a push without an answer is taken for counted", "internal/eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.units = 0\n\t}\n\tif err == nil {"},
 	{"B8 a push without an answer is repeated as another", "internal/eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.number++\n\t}\n\tif err == nil {"},
 	{"B8 a push that comes twice is counted twice", "internal/eventual/push.go", "ops", "ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))", "ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))\n\t\tops[0].Headroom = 0"},

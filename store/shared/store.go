@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,71 +92,4 @@ func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.M
 	s.maintenance.running.Go(s.maintenance.renewAndPay)
 	s.maintenance.running.Go(s.maintenance.sweep)
 	return s, nil
-}
-
-// TakeOne implements weir.Store.
-func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	switch {
-	case uint64(cost) > weir.MaxCost:
-		return weir.Decision{}, weir.ErrCost
-	case s.closed.Load():
-		return weir.Decision{}, weir.ErrClosed
-	}
-	p, err := s.policies.of(l)
-	switch {
-	case err != nil:
-		return weir.Decision{}, err
-	case l.Traits()&weir.Leases != 0 && cost > 0:
-		return weir.Decision{}, weir.ErrNoLease
-	case p.decider == nil:
-		d, err := s.local.TakeOne(ctx, key, l, cost)
-		return relabel(d, l), err
-	}
-	o, v := weir.Op{Key: key, Limit: l, Cost: cost}, lot.Ask
-	if cost > 0 {
-		ctx, v, err = s.draw(ctx, p, &o, nil)
-	}
-	if v != lot.Ask {
-		return o.Decision, nil
-	}
-	d := s.decisions.Get().(*decision)
-	d.one[0] = o
-	err = d.takeOne(ctx, d.one[:], p, err)
-	o.Decision = d.one[0].Decision
-	s.decisions.Put(d)
-	if err != nil {
-		return weir.Decision{}, err
-	}
-	return o.Decision, nil
-}
-
-// Take implements weir.Store.
-func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
-	if s.closed.Load() {
-		return weir.ErrClosed
-	}
-	d := s.decisions.Get().(*decision)
-	defer s.decisions.Put(d)
-	return d.take(ctx, ops)
-}
-
-// takeLocal decides ops on the node alone.
-func (s *Store) takeLocal(ctx context.Context, ops []weir.Op) error {
-	if err := s.local.Take(ctx, ops); err != nil {
-		return err
-	}
-	for i := range ops {
-		if ops[i].Role != weir.Deny {
-			ops[i].Decision = relabel(ops[i].Decision, ops[i].Limit)
-		}
-	}
-	return nil
-}
-
-// relabel says that d was decided on this node alone.
-func relabel(d weir.Decision, l *weir.Limit) weir.Decision {
-	if d.Limit == l && l.Traits()&weir.Sketches == 0 {
-		d.Limit = l.From(weir.FromLocal)
-	}
-	return d
 }

@@ -41,20 +41,6 @@ func (d *decision) refuse(a weir.Decision, onNode, stored bool) (errs error) {
 	return errs
 }
 
-// chargesRefusals clears the answers of a part, and reports whether it has ops that are
-// charged when the request is refused.
-func (p *part) chargesRefusals() (charges bool) {
-	for i := range p.ops {
-		o := &p.ops[i]
-		charges = charges || o.Role == weir.Ban || o.Penalize
-		if o.Role != weir.Deny {
-			o.Decision = weir.Decision{}
-		}
-		o.Charged, o.Borrowed = false, false
-	}
-	return charges
-}
-
 // undo undoes what was drawn, and what the node's store and the shared one have charged,
 // also for a caller that has left; the shared one is told in the background. What a
 // decider said stands as what it would have said.
@@ -89,28 +75,6 @@ func (d *decision) undo(onNode, stored bool) (failed error) {
 	d.onNode.answer(d.ops)
 	d.stored.answer(d.ops)
 	return failed
-}
-
-// rollback returns what gives back the charges of a part, which is taken as not charged
-// from then on.
-func (p *part) rollback() (back []weir.Op) {
-	for i := range p.ops {
-		o := &p.ops[i]
-		if o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
-			back = append(back, rollback(o))
-		}
-		o.Charged, o.Borrowed = false, false
-	}
-	return back
-}
-
-// rollback returns the op that gives back what o has charged a moment ago. What has flowed
-// into a bucket since is left out of account, or requests that are refused would use up a
-// fast one.
-func rollback(o *weir.Op) weir.Op {
-	undo := o.Undo(o.Cost)
-	undo.ChargedAt = 0
-	return undo
 }
 
 // refund is phase 4 but for the shadows: all that must allow has allowed.
