@@ -27,8 +27,9 @@ type fleet struct {
 	nodes        []*node
 	stores       []*Store      // of all nodes that ever were
 	limits       []*weir.Limit // as they are now
-	counts       []int64       // that they begin with
-	marks        *weir.Limit   // of reservations that were settled
+	ids          [limits]uint64
+	counts       []int64     // that they begin with
+	marks        *weir.Limit // of reservations that were settled
 	truths       []*truth
 	shareLimits  []*weir.Limit // what a node admits at most while the server is out
 	pause        int64         // between two decisions of a client
@@ -39,6 +40,7 @@ type fleet struct {
 	patience     int64         // within so long
 	asked        []int         // the limits, by how often they are asked
 	reservations []*reservation
+	deliveries   []*delivery // that have arrived
 	lastID       int64
 	decisions    int
 	degraded     int
@@ -131,6 +133,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, max(l.Count/4, 4)
 		}
 		f.limits[at] = f.compile(l)
+		f.ids[at] = l.ID()
 		f.truths[at] = newTruth(w, f.mostOf(l))
 		largest := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period} // by a reload
 		f.shareLimits = append(f.shareLimits, f.compile(shareOf(f.compile(largest), f.partsOf(l))))
@@ -204,12 +207,7 @@ func (f *fleet) mostOf(l *weir.Limit) *weir.Limit {
 
 // limitOf returns which limit has an ID, less than 0: none.
 func (f *fleet) limitOf(id uint64) int {
-	for i, l := range f.limits {
-		if l.ID() == id {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(f.ids[:], id)
 }
 
 // draw returns the troubles of a seed. Every fifth fleet is healthy: its server answers in

@@ -71,7 +71,8 @@ func (n *node) run() {
 	n.watchPushes()
 	for range clientsOf {
 		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
-		n.start(n.machine, n.now+n.Int64N(1_000_000), c.run)
+		c.steps = c.step
+		n.start(n.machine, n.now+n.Int64N(1_000_000), c.steps)
 	}
 }
 
