@@ -56,7 +56,7 @@ func (c *client) decide() {
 			c.release(p)
 		}
 	}
-	what := c.IntN(64)
+	what := c.IntN(c.seldom)
 	if what == 0 || c.isQuick && what%16 == 0 {
 		c.at = c.asked[c.IntN(len(c.asked))]
 	}

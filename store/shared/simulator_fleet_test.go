@@ -39,6 +39,7 @@ type fleet struct {
 	impatient    int           // one of so many callers leaves early
 	patience     int64         // within so long
 	asked        []int         // the limits, by how often they are asked
+	seldom       int           // one of so many decisions is of a kind that most often needs a call
 	reservations []*reservation
 	deliveries   []*delivery // that have arrived
 	lastID       int64
@@ -77,10 +78,10 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		w.trace = &strings.Builder{}
 	}
 	f := &fleet{world: w, TB: t, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
-	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 9)...) // most decisions need no call
-	f.often = 10_000_000
+	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 12)...) // most decisions need no call
+	f.seldom, f.often = 128, 10_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
-		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
+		f.asked, f.seldom, f.often = []int{0, 1, 2, 3, 4, 4}, 64, 2_000_000
 	}
 	if seed%8 == 1 {
 		f.asked = []int{3, 4, 4, 4}
@@ -92,7 +93,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	if f.leastNodes = 1; seed%2 == 0 { // else nodes know of others what the server tells
 		f.leastNodes = n
 	}
-	seconds, spare := 10+f.Int64N(50), int64(100+f.IntN(80))
+	seconds, spare := 20+f.Int64N(40), int64(100+f.IntN(80))
 	if f.isQuick {
 		seconds, spare = 2+f.Int64N(12), int64(70+f.IntN(60))
 	}
@@ -115,7 +116,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		case atStrict:
 			l.Consistency.Mode = params.ConsistencyStrict
 		case atWindow, atBucket:
-			if f.layout != alone && f.layout != regions && f.IntN(2) == 0 {
+			if f.layout != alone && f.layout != regions && f.IntN(4) == 0 {
 				l.Consistency.Mode = params.ConsistencyStrict
 			}
 		case atTally:
@@ -127,7 +128,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 			}
 		}
 		if !f.isQuick {
-			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 2*time.Second, 1+f.Int64N(2)
+			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 4*time.Second, 1+f.Int64N(2)
 		}
 		if f.layout == regions && at < atPermits && at != atStrict {
 			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, max(l.Count/4, 4)

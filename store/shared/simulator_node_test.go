@@ -83,7 +83,7 @@ func (n *node) park(ctx context.Context, g transport.Gate, d time.Duration) tran
 	case n.isQuick:
 		d *= 4
 	default:
-		d *= 40
+		d *= 80
 	}
 	return n.world.park(ctx, g, d)
 }
