@@ -17,6 +17,8 @@ type client struct {
 	permits []held
 	last    weir.Op // what it was charged last, and may give back
 	ops     [2]weir.Op
+	spare   *asking // of a request that has ended
+	steps   func()  // step, which each start would allocate anew
 }
 
 // A held is a permit that a client has, until it is done.
@@ -33,14 +35,16 @@ type reservation struct {
 	closed bool // the mark was set
 }
 
-func (c *client) run() {
-	for !c.isOver && !c.closing {
-		c.decide()
-		c.sleep(int64(c.ExpFloat64() * float64(c.pause)))
+// step asks for a decision, and has the next step come, until the client is to go.
+func (c *client) step() {
+	if c.isOver || c.closing {
+		for _, p := range c.permits {
+			c.release(p)
+		}
+		return
 	}
-	for _, p := range c.permits {
-		c.release(p)
-	}
+	c.decide()
+	c.start(c.machine, c.now+max(int64(c.ExpFloat64()*float64(c.pause)), 1), c.steps)
 }
 
 // decide asks for one decision, and releases the permits that are done.
@@ -52,7 +56,7 @@ func (c *client) decide() {
 			c.release(p)
 		}
 	}
-	what := c.IntN(64)
+	what := c.IntN(c.seldom)
 	if what == 0 || c.isQuick && what%16 == 0 {
 		c.at = c.asked[c.IntN(len(c.asked))]
 	}
@@ -73,7 +77,9 @@ func (c *client) decide() {
 		c.take(c.ops[:1])
 	default:
 		o := c.op(c.at)
-		d, err := c.store.TakeOne(c.ask(), o.Key, o.Limit, o.Cost)
+		a := c.ask()
+		d, err := c.store.TakeOne(a, o.Key, o.Limit, o.Cost)
+		c.answered(a)
 		o.Decision, o.Charged = d, err == nil && d.Allowed()
 		c.note(&o, true)
 	}
@@ -90,7 +96,7 @@ func (c *client) op(at int) weir.Op {
 func (c *client) take(ops []weir.Op) (passes, byServer bool) {
 	a, before := c.ask(), c.sureness
 	err := c.store.Take(a, ops)
-	if err == nil {
+	if c.answered(a); err == nil {
 		c.check(a, before, ops)
 	}
 	byServer = err == nil && !slices.ContainsFunc(ops, func(o weir.Op) bool { return isByPolicy(o.Decision) })

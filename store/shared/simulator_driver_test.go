@@ -122,10 +122,7 @@ func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 			}
 		})
 	}
-	d.at(start+there, func() {
-		s.take(ops)
-		d.served(s, ops, a)
-	})
+	d.at(start+there, d.deliver(s, ops, a))
 	if there+back >= within {
 		d.sleep(within)
 		return a.unheard(transport.Late, transport.ErrLate)
@@ -137,6 +134,35 @@ func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 		return a.unheard(transport.Failed, errReset)
 	}
 	return nil
+}
+
+// A delivery is a call on its way to a server.
+type delivery struct {
+	d      *driver
+	s      *server
+	ops    []weir.Op
+	a      *asking
+	arrive func() // arrived, which each call would allocate anew
+}
+
+// deliver returns what happens when a call arrives.
+func (d *driver) deliver(s *server, ops []weir.Op, a *asking) func() {
+	var x *delivery
+	if last := len(d.deliveries) - 1; last >= 0 {
+		x, d.deliveries = d.deliveries[last], d.deliveries[:last]
+	} else {
+		x = &delivery{}
+		x.arrive = x.arrived
+	}
+	x.d, x.s, x.ops, x.a = d, s, ops, a
+	return x.arrive
+}
+
+func (x *delivery) arrived() {
+	d, s, ops, a := x.d, x.s, x.ops, x.a
+	d.deliveries = append(d.deliveries, x)
+	s.take(ops)
+	d.served(s, ops, a)
 }
 
 // served notes what a server has carried out for a node: what it decided for the request of

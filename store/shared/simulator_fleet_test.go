@@ -27,8 +27,9 @@ type fleet struct {
 	nodes        []*node
 	stores       []*Store      // of all nodes that ever were
 	limits       []*weir.Limit // as they are now
-	counts       []int64       // that they begin with
-	marks        *weir.Limit   // of reservations that were settled
+	ids          [limits]uint64
+	counts       []int64     // that they begin with
+	marks        *weir.Limit // of reservations that were settled
 	truths       []*truth
 	shareLimits  []*weir.Limit // what a node admits at most while the server is out
 	pause        int64         // between two decisions of a client
@@ -38,7 +39,9 @@ type fleet struct {
 	impatient    int           // one of so many callers leaves early
 	patience     int64         // within so long
 	asked        []int         // the limits, by how often they are asked
+	seldom       int           // one of so many decisions is of a kind that most often needs a call
 	reservations []*reservation
+	deliveries   []*delivery // that have arrived
 	lastID       int64
 	decisions    int
 	degraded     int
@@ -75,10 +78,10 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		w.trace = &strings.Builder{}
 	}
 	f := &fleet{world: w, TB: t, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
-	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 9)...) // most decisions need no call
-	f.often = 10_000_000
+	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 12)...) // most decisions need no call
+	f.seldom, f.often = 128, 10_000_000
 	if f.isQuick = seed%4 == 1; f.isQuick {
-		f.asked, f.often = []int{0, 1, 2, 3, 4, 4}, 2_000_000
+		f.asked, f.seldom, f.often = []int{0, 1, 2, 3, 4, 4}, 64, 2_000_000
 	}
 	if seed%8 == 1 {
 		f.asked = []int{3, 4, 4, 4}
@@ -90,7 +93,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	if f.leastNodes = 1; seed%2 == 0 { // else nodes know of others what the server tells
 		f.leastNodes = n
 	}
-	seconds, spare := 10+f.Int64N(50), int64(100+f.IntN(80))
+	seconds, spare := 20+f.Int64N(40), int64(100+f.IntN(80))
 	if f.isQuick {
 		seconds, spare = 2+f.Int64N(12), int64(70+f.IntN(60))
 	}
@@ -113,7 +116,7 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		case atStrict:
 			l.Consistency.Mode = params.ConsistencyStrict
 		case atWindow, atBucket:
-			if f.layout != alone && f.layout != regions && f.IntN(2) == 0 {
+			if f.layout != alone && f.layout != regions && f.IntN(4) == 0 {
 				l.Consistency.Mode = params.ConsistencyStrict
 			}
 		case atTally:
@@ -125,12 +128,13 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 			}
 		}
 		if !f.isQuick {
-			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 2*time.Second, 1+f.Int64N(2)
+			l.Consistency.LeaseTTL, l.Consistency.SyncInterval, l.Consistency.Share = l.Period/4, 4*time.Second, 1+f.Int64N(2)
 		}
 		if f.layout == regions && at < atPermits && at != atStrict {
 			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, max(l.Count/4, 4)
 		}
 		f.limits[at] = f.compile(l)
+		f.ids[at] = l.ID()
 		f.truths[at] = newTruth(w, f.mostOf(l))
 		largest := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period} // by a reload
 		f.shareLimits = append(f.shareLimits, f.compile(shareOf(f.compile(largest), f.partsOf(l))))
@@ -204,12 +208,7 @@ func (f *fleet) mostOf(l *weir.Limit) *weir.Limit {
 
 // limitOf returns which limit has an ID, less than 0: none.
 func (f *fleet) limitOf(id uint64) int {
-	for i, l := range f.limits {
-		if l.ID() == id {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(f.ids[:], id)
 }
 
 // draw returns the troubles of a seed. Every fifth fleet is healthy: its server answers in

@@ -20,8 +20,8 @@ const (
 )
 
 // layouts are those of the seeds, in turn: as many as share no divisor with what else goes
-// by a seed's turn. Most faults need one server only, and that is found soonest there.
-var layouts = [...]layout{alone, alone, waiting, alone, cluster, alone, alone, ring, alone, regions, alone}
+// by a seed's turn. Most faults need one server only, and are found soonest there.
+var layouts = [...]layout{alone, alone, waiting, alone, alone, cluster, alone, alone, ring, alone, alone, regions, alone}
 
 // slots are so many in a cluster.
 const slots = 16

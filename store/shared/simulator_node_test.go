@@ -71,7 +71,8 @@ func (n *node) run() {
 	n.watchPushes()
 	for range clientsOf {
 		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
-		n.start(n.machine, n.now+n.Int64N(1_000_000), c.run)
+		c.steps = c.step
+		n.start(n.machine, n.now+n.Int64N(1_000_000), c.steps)
 	}
 }
 
@@ -82,7 +83,7 @@ func (n *node) park(ctx context.Context, g transport.Gate, d time.Duration) tran
 	case n.isQuick:
 		d *= 4
 	default:
-		d *= 40
+		d *= 80
 	}
 	return n.world.park(ctx, g, d)
 }

@@ -13,6 +13,7 @@ type asking struct {
 	context.Context
 	ends    int64 // when its caller leaves
 	now     *int64
+	began   int // when it was asked, in tasks that had begun
 	leaves  bool
 	charged [limits]int64 // less what was undone
 	// isUnsure: something of it had no answer.
@@ -49,11 +50,23 @@ func (a *asking) Value(key any) any {
 
 // ask returns the context of a request.
 func (c *client) ask() *asking {
-	a := &asking{Context: context.Background(), now: &c.world.now, leaves: c.oneOf(c.impatient)}
+	a := c.spare
+	if c.spare = nil; a == nil {
+		a = &asking{}
+	}
+	*a = asking{Context: context.Background(), now: &c.world.now, began: c.seq, leaves: c.oneOf(c.impatient)}
 	if a.leaves {
 		a.ends = c.now + 1 + c.Int64N(c.patience)
 	}
 	return a
+}
+
+// answered notes that a request has ended. Its context is used again, unless something began
+// meanwhile that may hold it.
+func (c *client) answered(a *asking) {
+	if c.seq == a.began {
+		c.spare = a
+	}
 }
 
 // requestOf returns the request that a call is made for, nil if none waits for it.

@@ -3,10 +3,8 @@ package shared
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +19,14 @@ type world struct {
 	timers timers
 	ready  []*task
 	turn   *task // that runs
+	next   *task // that is to run when the coroutine of this one has yielded
 	seq    int
-	end    int64   // of the run
-	idle   []*task // that have ended: their stacks are used again
-	tasks  []*task // all
-	spare  []*task // events that have happened
-	hash   uint64  // of all events
-	count  int
-	trace  *strings.Builder // of the events, if it is wanted
+	end    int64 // of the run
+	coroutines
+	spare []*task // that have ended, and events that have happened
+	hash  uint64  // of all events
+	count int
+	trace *strings.Builder // of the events, if it is wanted
 	// broken is the first promise that was broken.
 	broken string
 }
@@ -36,32 +34,30 @@ type world struct {
 // A machine is what tasks of one node share: while it stands still none of them runs, and
 // after a crash none ever does.
 type machine struct {
-	parked  []*task // at a gate
-	ending  []*task // that go on when a context ends
+	parked  []parked // at a gate
+	ending  []*task  // that go on when a context ends
 	stands  bool
 	pending []*task // whose time came while it stood still
 	crashed bool
 	closing bool // contexts end
 }
 
-// A task is a coroutine, or something that happens at an instant.
-type task struct {
-	on    *machine // nil: of the world
-	f     func()   // nil: it has ended
-	event bool     // f takes no time
-	next  func() (struct{}, bool)
-	stop  func()
-	yield func(struct{}) bool
-	at    int64 // when it goes on at the latest
-	seq   int   // tells tasks of one instant apart
-	index int   // in timers, or -1
-	gate  transport.Gate
-	wake  transport.Wake
-	ctx   context.Context // that may end
+type parked struct {
+	gate transport.Gate
+	t    *task
 }
 
-// crash unwinds a task of a machine that has crashed.
-type crash struct{}
+// A task is what a coroutine runs, or something that happens at an instant.
+type task struct {
+	on       *machine // nil: of the world
+	f        func()
+	event    bool       // f takes no time
+	by       *coroutine // nil: it has not begun
+	index    int        // in timers, or -1
+	isAtGate bool
+	wake     transport.Wake
+	ctx      context.Context // that may end
+}
 
 func newWorld(seed uint64) *world {
 	return &world{Rand: rand.New(rand.NewPCG(seed, 5)), now: 1_000, hash: 1469598103934665603}
@@ -92,20 +88,17 @@ func (w *world) fail(format string, args ...any) {
 // run has all tasks go on until the true time is end, or a promise is broken.
 func (w *world) run(end int64) {
 	w.end = end
+	for t := w.pick(); t != nil; t = w.next {
+		w.switchTo(t)
+	}
+}
+
+// pick returns which task goes on next, nil if the run is over.
+func (w *world) pick() *task {
 	for w.broken == "" {
 		if len(w.ready) == 0 {
-			if len(w.timers) == 0 || w.timers[0].at > end {
-				w.now = end
-				return
-			}
-			w.now = max(w.now, w.timers[0].at)
-			for len(w.timers) > 0 && w.timers[0].at <= w.now {
-				t := w.timers[0]
-				if t.wake = transport.TimedOut; t.event {
-					w.happen()
-					continue
-				}
-				w.wakeUp(t)
+			if !w.pass() {
+				return nil
 			}
 			continue
 		}
@@ -116,8 +109,46 @@ func (w *world) run(end int64) {
 		t := w.ready[i]
 		w.ready[i] = w.ready[len(w.ready)-1]
 		w.ready = w.ready[:len(w.ready)-1]
-		w.resume(t)
+		if w.mayRun(t) {
+			return t
+		}
 	}
+	return nil
+}
+
+// pass lets time pass until something happens, or a task can go on. It returns false if
+// nothing does before the run is over.
+func (w *world) pass() bool {
+	if len(w.timers) == 0 || w.timers[0].at > w.end {
+		w.now = w.end
+		return false
+	}
+	w.now = max(w.now, w.timers[0].at)
+	for len(w.timers) > 0 && w.timers[0].at <= w.now {
+		t := w.timers[0].t
+		if t.event {
+			w.happen()
+			continue
+		}
+		t.wake = transport.TimedOut
+		w.wakeUp(t)
+	}
+	return true
+}
+
+// mayRun reports whether the machine of a task runs. While it stands still the task waits.
+func (w *world) mayRun(t *task) bool {
+	m := t.on
+	switch {
+	case m == nil:
+		return true
+	case m.crashed:
+		return false
+	case m.stands:
+		m.pending = append(m.pending, t)
+		return false
+	}
+	return true
 }
 
 // wakeUp has a task go on, when its machine does.
@@ -125,67 +156,36 @@ func (w *world) wakeUp(t *task) {
 	if t.index >= 0 {
 		w.timers.remove(t.index)
 	}
-	if m := t.on; m != nil {
-		if t.gate != nil {
-			m.parked = without(m.parked, t)
-		}
-		if t.ctx != nil {
-			m.ending = without(m.ending, t)
-		}
-		t.gate, t.ctx = nil, nil
-		if m.crashed {
-			return
-		}
-		if m.stands {
-			m.pending = append(m.pending, t)
-			return
-		}
+	if t.isAtGate {
+		m := t.on
+		i := slices.IndexFunc(m.parked, func(p parked) bool { return p.t == t })
+		m.parked, t.isAtGate = append(m.parked[:i], m.parked[i+1:]...), false
 	}
-	w.ready = append(w.ready, t)
+	if t.ctx != nil {
+		m := t.on
+		i := slices.Index(m.ending, t)
+		m.ending, t.ctx = append(m.ending[:i], m.ending[i+1:]...), nil
+	}
+	if w.mayRun(t) {
+		w.ready = append(w.ready, t)
+	}
 }
 
-func without(some []*task, t *task) []*task {
-	i := slices.Index(some, t)
-	return append(some[:i], some[i+1:]...)
-}
-
-// resume runs a task until it parks or ends, and wakes up those at gates that it opened.
-func (w *world) resume(t *task) {
-	m := t.on
-	if m != nil {
-		switch {
-		case m.crashed:
-			return
-		case m.stands:
-			m.pending = append(m.pending, t)
-			return
-		}
-	}
-	w.turn = t
-	t.next()
-	if t.f == nil {
-		w.idle = append(w.idle, t)
-	}
-	if m == nil {
-		return
-	}
-	w.pass(m)
-}
-
-// pass wakes up the tasks of a machine whose gates were opened, or contexts ended.
-func (w *world) pass(m *machine) {
+// look wakes up the tasks of a machine whose gates were opened, or contexts ended.
+func (w *world) look(m *machine) {
 	for i := 0; m.closing && i < len(m.ending); {
-		if p := m.ending[i]; p.ctx.Err() != nil {
-			p.wake = transport.Ended
-			w.wakeUp(p)
+		if t := m.ending[i]; t.ctx.Err() != nil {
+			t.wake = transport.Ended
+			w.wakeUp(t)
 			continue
 		}
 		i++
 	}
 	for i := 0; i < len(m.parked); {
-		if p := m.parked[i]; isOpen(p.gate) {
-			p.wake = transport.Opened
-			w.wakeUp(p)
+		if p := &m.parked[i]; isOpen(p.gate) {
+			t := p.t
+			t.wake = transport.Opened
+			w.wakeUp(t)
 			continue
 		}
 		i++
@@ -207,52 +207,37 @@ func isOpen(g transport.Gate) bool {
 
 // start makes a task of f that begins at an instant.
 func (w *world) start(m *machine, at int64, f func()) {
-	var t *task
-	if last := len(w.idle) - 1; last >= 0 {
-		t, w.idle = w.idle[last], w.idle[:last]
-	} else {
-		t = &task{index: -1}
-		t.next, t.stop = iter.Pull(t.loop)
-		w.tasks = append(w.tasks, t)
-	}
+	t := w.newTask()
 	t.on, t.f = m, f
 	w.after(t, at)
 }
 
-// loop runs what the task is given, one after the other, until it is stopped.
-func (t *task) loop(yield func(struct{}) bool) {
-	defer func() {
-		if r := recover(); r != nil && r != (crash{}) {
-			panic(fmt.Sprintf("%v\n%s", r, debug.Stack()))
-		}
-	}()
-	t.yield = yield
-	for {
-		t.f()
-		t.f = nil
-		if !yield(struct{}{}) {
-			return
-		}
-	}
-}
-
 // at has something happen at an instant.
 func (w *world) at(at int64, f func()) {
-	var t *task
-	if last := len(w.spare) - 1; last >= 0 {
-		t, w.spare = w.spare[last], w.spare[:last]
-	} else {
-		t = &task{event: true}
-	}
-	t.f = f
+	t := w.newTask()
+	t.event, t.f = true, f
 	w.after(t, max(at, w.now+1))
+}
+
+func (w *world) newTask() *task {
+	if last := len(w.spare) - 1; last >= 0 {
+		t := w.spare[last]
+		w.spare = w.spare[:last]
+		return t
+	}
+	return &task{index: -1}
+}
+
+// discard has a task that is over used again.
+func (w *world) discard(t *task) {
+	*t = task{index: -1}
+	w.spare = append(w.spare, t)
 }
 
 // after has a task go on at an instant, or now.
 func (w *world) after(t *task, at int64) {
-	w.seq++
-	if t.at, t.seq = at, w.seq; at > w.now {
-		w.timers.push(t)
+	if w.seq++; at > w.now {
+		w.timers.push(timer{at, w.seq, t})
 		return
 	}
 	w.wakeUp(t)
@@ -264,6 +249,7 @@ func (w *world) park(ctx context.Context, g transport.Gate, d time.Duration) tra
 	if isOpen(g) {
 		return transport.Opened
 	}
+	t.checkAlive()
 	at, ends := w.now+max(d.Microseconds(), 1), int64(math.MaxInt64)
 	var cancels context.Context
 	if ctx.Done() != nil {
@@ -274,42 +260,38 @@ func (w *world) park(ctx context.Context, g transport.Gate, d time.Duration) tra
 			cancels = ctx
 		}
 	}
-	if g == nil && w.skipTo(t, at) {
-		if w.now >= ends {
-			return transport.Ended
+	m := t.on
+	if m != nil {
+		w.look(m)
+	}
+	t.wake = transport.TimedOut
+	if g != nil || m != nil && m.closing || !w.skipTo(at) {
+		if t.ctx = cancels; cancels != nil {
+			m.ending = append(m.ending, t)
 		}
-		return transport.TimedOut
+		if t.isAtGate = g != nil; t.isAtGate {
+			m.parked = append(m.parked, parked{g, t})
+		}
+		if w.after(t, at); m != nil && m.closing {
+			w.look(m)
+		}
+		w.yield(t)
 	}
-	if t.ctx = cancels; cancels != nil {
-		t.on.ending = append(t.on.ending, t)
-	}
-	t.gate, t.wake = g, transport.TimedOut
-	if g != nil {
-		t.on.parked = append(t.on.parked, t)
-	}
-	w.after(t, at)
-	w.yieldTurn(t)
 	if t.wake == transport.TimedOut && w.now >= ends {
 		return transport.Ended
 	}
 	return t.wake
 }
 
-// skipTo lets time pass without handing over the turn of t, if nothing but events comes
-// before an instant.
-func (w *world) skipTo(t *task, at int64) bool {
-	m := t.on
-	if m != nil {
-		if w.pass(m); m.closing {
-			return false
-		}
-	}
-	for len(w.ready) == 0 && at <= w.end && w.broken == "" && (m == nil || !m.stands) {
+// skipTo lets time pass without handing over the turn, if nothing but events comes before
+// an instant.
+func (w *world) skipTo(at int64) bool {
+	for len(w.ready) == 0 && at <= w.end && w.broken == "" {
 		if len(w.timers) == 0 || w.timers[0].at > at {
 			w.now = at
 			return true
 		}
-		if !w.timers[0].event {
+		if !w.timers[0].t.event {
 			return false
 		}
 		w.happen()
@@ -319,44 +301,16 @@ func (w *world) skipTo(t *task, at int64) bool {
 
 // happen has the next event happen.
 func (w *world) happen() {
-	t := w.timers.remove(0)
-	w.now = max(w.now, t.at)
-	w.spare = append(w.spare, t)
-	t.f()
-}
-
-func (w *world) yieldTurn(t *task) {
-	if !t.yield(struct{}{}) {
-		panic(crash{})
-	}
+	x := w.timers.remove(0)
+	w.now = max(w.now, x.at)
+	f := x.t.f
+	w.discard(x.t)
+	f()
 }
 
 // sleep lets microseconds pass.
 func (w *world) sleep(us int64) {
 	w.park(context.Background(), nil, time.Duration(us)*time.Microsecond)
-}
-
-// kill ends all tasks of a machine where they are.
-func (w *world) kill(m *machine) {
-	m.crashed = true
-	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool {
-		if t.on != m || t.f == nil {
-			return false
-		}
-		if t.index >= 0 {
-			w.timers.remove(t.index)
-		}
-		t.stop()
-		return true
-	})
-	m.parked, m.ending, m.pending = nil, nil, nil
-}
-
-// stopAll stops all tasks of the world.
-func (w *world) stopAll() {
-	for _, t := range w.tasks {
-		t.stop()
-	}
 }
 
 // stand has a machine stand still, or go on.
@@ -367,50 +321,5 @@ func (w *world) stand(m *machine, still bool) {
 		for _, t := range some {
 			w.wakeUp(t)
 		}
-	}
-}
-
-// timers are the tasks that wait for an instant: a heap.
-type timers []*task
-
-func (t *task) isBefore(o *task) bool { return t.at < o.at || t.at == o.at && t.seq < o.seq }
-
-func (h *timers) push(t *task) {
-	*h = append(*h, t)
-	h.up(t, len(*h)-1)
-}
-
-// remove takes out the task at i.
-func (h *timers) remove(i int) *task {
-	all, n := *h, len(*h)-1
-	t, last := all[i], all[n]
-	all[n], *h, t.index = nil, all[:n], -1
-	if i < n {
-		h.down(last, i)
-		h.up(last, last.index)
-	}
-	return t
-}
-
-func (h timers) up(t *task, i int) {
-	for i > 0 && t.isBefore(h[(i-1)/2]) {
-		h[i], h[(i-1)/2].index = h[(i-1)/2], i
-		i = (i - 1) / 2
-	}
-	h[i], t.index = t, i
-}
-
-func (h timers) down(t *task, i int) {
-	for {
-		c := 2*i + 1
-		if c+1 < len(h) && h[c+1].isBefore(h[c]) {
-			c++
-		}
-		if c >= len(h) || !h[c].isBefore(t) {
-			h[i], t.index = t, i
-			return
-		}
-		h[i], h[c].index = h[c], i
-		i = c
 	}
 }

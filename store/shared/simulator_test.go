@@ -9,8 +9,8 @@ package shared
 //	               v
 //	       scheduler: true time, tasks, the seed
 //
-// All that waits does so with Park. A task that parks hands its turn back; the seed
-// chooses among those that can go on, and when none can, time jumps to the next that will.
+// All that waits does so with Park. Of the tasks that can go on the seed chooses the next when
+// one parks or ends, and when none can, time jumps to the next that will.
 // Nothing goes by a map's order, a hash of the process or the real time, so a seed is one
 // run: its events have one hash, and a seed that fails prints them.
 //

@@ -44,9 +44,9 @@ type Table struct {
 type Shard struct {
 	sync.Mutex
 	table *Table
-	all   map[uint64]*Entry
-	drawn uint64       // decisions by what entries held
-	roots [lives]Entry // of the rings; next was used last
+	all   map[uint64]*Entry // nil until there was an entry
+	drawn uint64            // decisions by what entries held
+	roots *[lives]Entry     // of the rings, nil until there was an entry; next was used last
 	bytes int64
 	_     [64]byte // a shard to a cache line
 }
@@ -55,14 +55,18 @@ type Shard struct {
 func NewTable(bytes int64, returns *Returns) *Table {
 	t := &Table{seed: maphash.MakeSeed(), returns: returns, max: bytes / shards}
 	for i := range t.shards {
-		g := &t.shards[i]
-		g.table, g.all = t, map[uint64]*Entry{}
-		for i := range g.roots {
-			root := &g.roots[i]
-			root.prev, root.next = root, root
-		}
+		t.shards[i].table = t
 	}
 	return t
+}
+
+// makeRoom has a shard have room for its first entry: most of few keys never have one.
+func (g *Shard) makeRoom() {
+	g.all, g.roots = map[uint64]*Entry{}, &[lives]Entry{}
+	for i := range g.roots {
+		root := &g.roots[i]
+		root.prev, root.next = root, root
+	}
 }
 
 // Tag returns what stands for a key under a limit, and those that share its counters.
@@ -99,6 +103,9 @@ func (t *Table) Find(key string, l *weir.Limit) (tag uint64, g *Shard, e *Entry)
 func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now clock.Node) *Entry {
 	if g.all[tag] != nil {
 		return g.Get(tag, key)
+	}
+	if g.all == nil {
+		g.makeRoom()
 	}
 	size := entryBytes + int64(len(key)) + extra
 	for g.bytes+size > g.table.max {
