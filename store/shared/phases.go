@@ -51,9 +51,11 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 		case *strict:
 			v, f = d.Draw(ctx, now, o, h)
 		default:
-			c := *o
-			v, f = d.Draw(ctx, now, &c, h)
-			*o = c
+			c := s.decisions.Get().(*decision)
+			c.one[0] = *o
+			v, f = d.Draw(ctx, now, &c.one[0], h)
+			*o = c.one[0]
+			s.decisions.Put(c)
 		}
 		if v != lot.Wait {
 			return ctx, v, nil
