@@ -14,8 +14,11 @@ func (f *fleet) disturb() {
 		n := f.nodes[i]
 		us := int64(f.ExpFloat64() * 1_500_000)
 		what := f.IntN(9)
-		if f.isHealthy {
+		switch {
+		case f.isHealthy:
 			what = 6 + f.IntN(3)
+		case f.isStormy && f.IntN(4) > 0:
+			what = 2 + f.IntN(2)
 		}
 		f.event("disturb", int64(what), int64(i), us)
 		switch what {

@@ -50,8 +50,10 @@ func (d *driver) Probe(shard int, within time.Duration) error {
 	s := d.reached[shard]
 	there, back := d.delays(s)
 	d.sleep(min(there+back, within.Microseconds()))
-	if d.isDown(s) || there+back >= within.Microseconds() {
+	if d.isDown(s) || there+back > within.Microseconds()/4 { // of which a call takes the rest
 		d.blame(s, d.now)
+	}
+	if d.isDown(s) || there+back >= within.Microseconds() {
 		return errReset
 	}
 	return nil
@@ -93,20 +95,24 @@ func (d *driver) call(s *server, c *transport.Call) *transport.Result {
 	start, within := d.now, c.Within.Microseconds()
 	there, back := d.delays(s)
 	d.event("call", d.index, int64(s.index), there, back)
+	ops, a := c.Ops, requestOf(c)
+	isProbe := a == nil && within == budget
 	switch {
-	case there+back > budget, there+back > budget/4 && d.layout == regions: // they make several calls
+	case there+back > budget, there+back > budget/4 && (d.layout == regions || isProbe): // they make several calls
 		d.blame(s, start+budget)
 	case there+back > budget/4:
 		s.slow = start + there + back
 	}
-	ops, a := c.Ops, requestOf(c)
 	if d.isPinnedElsewhere(s, ops) {
 		return &transport.Result{Outcome: transport.Rejected, Err: errMoved}
 	}
 	if d.isDown(s) || d.oneOf(d.troubles.loseCall) {
-		d.sleep(there)
-		d.blame(s, d.now)
 		d.event("lose call")
+		d.sleep(min(there, within))
+		d.blame(s, d.now)
+		if there >= within {
+			return a.unheard(transport.Late, transport.ErrLate)
+		}
 		return a.unheard(transport.Failed, errReset)
 	}
 	if there >= within {

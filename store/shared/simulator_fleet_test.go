@@ -48,6 +48,7 @@ type fleet struct {
 	isOver       bool
 	isHealthy    bool
 	isQuick      bool // its windows and leases are short
+	isStormy     bool // nodes and servers are cut off often, and more is asked for than there is
 	isSet        bool // clocks are set
 	failsOver    bool
 }
@@ -80,11 +81,15 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	f := &fleet{world: w, TB: t, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
 	f.asked = append([]int{atStrict, atPermits}, slices.Repeat([]int{atWindow, atBucket, atTally, atWindow, atBucket}, 12)...) // most decisions need no call
 	f.seldom, f.often = 128, 10_000_000
-	if f.isQuick = seed%4 == 1; f.isQuick {
+	f.isStormy = seed%16 == 9 || seed%16 == 6
+	if f.isQuick = seed%4 == 1 && seed%16 != 13 || f.isStormy; f.isQuick {
 		f.asked, f.seldom, f.often = []int{0, 1, 2, 3, 4, 4}, 64, 2_000_000
 	}
 	if seed%8 == 1 {
 		f.asked = []int{3, 4, 4, 4}
+	}
+	if f.isStormy {
+		f.often = 1_000_000
 	}
 	f.isSet, f.failsOver = seed%4 == 3, seed%3 == 2
 	f.troubles = f.draw(seed)
@@ -96,6 +101,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	seconds, spare := 20+f.Int64N(40), int64(100+f.IntN(80))
 	if f.isQuick {
 		seconds, spare = 2+f.Int64N(12), int64(70+f.IntN(60))
+	}
+	if f.isStormy {
+		spare = int64(30 + f.IntN(30))
 	}
 	asks := [limits]int64{} // in a second, in hundredths
 	for _, at := range f.asked {
@@ -144,6 +152,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	f.marks.Consistency.Pinned = true
 	f.compile(f.marks)
 	f.holdFor = f.counts[atPermits] * 1_000_000 / max(asks[atPermits], 1) * int64(60+f.IntN(80))
+	if f.isStormy {
+		f.holdFor *= 2
+	}
 	f.nodes = make([]*node, n)
 	for i := range f.nodes {
 		f.nodes[i] = f.boot(i)

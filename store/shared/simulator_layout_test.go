@@ -21,7 +21,7 @@ const (
 
 // layouts are those of the seeds, in turn: as many as share no divisor with what else goes
 // by a seed's turn. Most faults need one server only, and are found soonest there.
-var layouts = [...]layout{alone, alone, waiting, alone, alone, cluster, alone, alone, ring, alone, alone, regions, alone}
+var layouts = [...]layout{alone, alone, alone, waiting, alone, alone, alone, cluster, alone, alone, alone, ring, alone, alone, alone, regions, alone}
 
 // slots are so many in a cluster.
 const slots = 16

@@ -51,7 +51,7 @@ func TestSimulation(t *testing.T) {
 		last = 5 * time.Second
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one goroutine runs at a time
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	defer debug.SetGCPercent(debug.SetGCPercent(3000))
 	start, before := time.Now(), cpuTime()
 	// New seeds find new faults, and are for whoever looks for them; other runs repeat.
 	fresh, seeds := uint64(start.UnixNano()), uint64(240)

@@ -126,14 +126,16 @@ func (s *shard) recordResult(by clock.Node) (opened bool) {
 }
 
 // late notes that a call has had its time, and reports whether that opened the breaker:
-// a fetch counts if somebody waits for it.
+// a fetch counts if somebody waits for it, once more for each budget until it is left.
 // Its key is released: those who wait behind it hear that it is late, and the next spend
 // makes a call of its own. Requires: mu.
 func (s *shard) late(c *Call, r *Result) bool {
 	c.due = clock.Never
 	s.drop(c, errUnsent) // those behind it
 	if c.class == Fetch {
-		c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
+		if !c.left {
+			c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
+		}
 		c.flight.Overdue.Store(true)
 		if !c.flight.Waited.Load() {
 			return false
