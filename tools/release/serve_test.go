@@ -17,7 +17,7 @@ import (
 const nobody = 65534
 
 // readyLine finds the address of the HTTP API in what `weir serve` prints.
-var readyLine = regexp.MustCompile(`(?m)^(?:HTTP|http)\s+(http://127\.0\.0\.1:[0-9]+)`)
+var readyLine = regexp.MustCompile(`(?m)^API\s+(http://127\.0\.0\.1:[0-9]+)`)
 
 // serve starts a command of `weir serve` on ports of its own, as a user who owns nothing,
 // asks it for one decision, has it reload, and ends it.
