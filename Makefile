@@ -3,12 +3,15 @@
 GO       ?= go
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
+# The time of the commit, not of the build: two builds of a commit are one.
+DATE     := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lab race lint fuzz families soak mutants house bench proto dashboard docs rename servers
+.PHONY: help run build test lab race lint fuzz families soak mutants house bench release release-tools release-files proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,8 +77,30 @@ lab: servers ## what make test leaves out: whole stores, real servers and browse
 	cd lab/bench && $(GO) vet ./... && $(GO) test -p 1 -vet=off -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test -p 1 -vet=off ./...
 	cd tools/helm && $(GO) vet ./... && $(GO) test -vet=off ./...
+	cd tools/release && $(GO) vet ./... && $(GO) test -vet=off -count=1 -timeout 20m ./...
 	cd client/browser/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd internal/insight/dashboard/chromium && $(GO) vet ./... && $(GO) test -vet=off -timeout 20m ./...
+
+# goreleaser takes the commit from a checkout that has a remote only: the variables name one.
+release: TAG := $(filter v%,$(filter-out %-dirty,$(shell git describe --tags --exact-match --dirty 2>/dev/null)))
+release: export GIT_CONFIG_COUNT := 1
+release: export GIT_CONFIG_KEY_0 := remote.origin.url
+release: export GIT_CONFIG_VALUE_0 := https://$(MODULE)
+release: release-tools release-files ## build binaries, archives, packages, SBOMs and an image into dist/, named by the tag v1.2.3 of the commit
+	PATH="$(CURDIR)/bin:$$PATH" goreleaser release --clean $(if $(TAG),--skip=publish,--snapshot) $(RELEASE_FLAGS)
+	bin/image -dist $(or $(DIST),dist) -created $(DATE)
+
+release-tools:
+	$(GO) -C tools/release build -o ../../bin/ github.com/goreleaser/goreleaser/v2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ./image
+
+# What packages hold beside the binary.
+release-files: build
+	rm -rf bin/release && mkdir -p bin/release/completions
+	bin/weir man bin/release/man
+	bin/weir completion bash >bin/release/completions/weir.bash
+	bin/weir completion zsh >bin/release/completions/_weir
+	bin/weir completion fish >bin/release/completions/weir.fish
+	bin/weir completion powershell >bin/release/completions/weir.ps1
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -shuffle=on -timeout 30m $(PACKAGES)
@@ -90,6 +115,7 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	cd examples/middleware && $(GO) mod tidy -diff
 	cd client/browser/chromium && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
+	cd tools/release && $(GO) mod tidy -diff
 	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
@@ -134,6 +160,7 @@ servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
 		node:nodejs python3:python3 tsc:node-typescript chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev protoc:protobuf-compiler haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
-		prometheus:prometheus promtool:prometheus postgres:postgresql
+		prometheus:prometheus promtool:prometheus postgres:postgresql \
+		man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json

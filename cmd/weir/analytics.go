@@ -35,7 +35,7 @@ queue.`
 func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	log := server.NewLogger(s.err, c.Log)
 	warnOfStrayEnv(k, log)
-	srv, err := server.NewAnalytics(&c.AnalyticsConfig, server.ReadBuild(version), log)
+	srv, err := server.NewAnalytics(&c.AnalyticsConfig, readBuild(), log)
 	if err != nil {
 		return err
 	}

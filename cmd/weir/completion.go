@@ -10,7 +10,7 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell to complete in: ${enum}."`
+	Shell string `arg:"" enum:"bash,zsh,fish,powershell" help:"Shell to complete in: ${enum}."`
 }
 
 // Help is the long text of `weir completion --help`.
@@ -20,7 +20,8 @@ func (*completionCmd) Help() string {
   source <(weir completion bash)                                   # this shell
   weir completion bash > /etc/bash_completion.d/weir               # all shells
   weir completion zsh > "${fpath[1]}/_weir"
-  weir completion fish > ~/.config/fish/completions/weir.fish`
+  weir completion fish > ~/.config/fish/completions/weir.fish
+  weir completion powershell >> $PROFILE`
 }
 
 // Run prints the script.
@@ -31,6 +32,8 @@ func (c *completionCmd) Run(k *kong.Context, s streams) error {
 		return bashCompletion(s.out, words)
 	case "zsh":
 		return zshCompletion(s.out, words)
+	case "powershell":
+		return powershellCompletion(s.out, words)
 	default:
 		return fishCompletion(s.out, words)
 	}

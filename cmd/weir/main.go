@@ -45,6 +45,7 @@ type cli struct {
 	Tail       tailCmd       `cmd:"" help:"Print what a running server decides, as it decides it."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Write the manual pages into a folder."`
 }
 
 const description = `Weir decides whether a request may pass: a rate limiter for one process or a fleet.

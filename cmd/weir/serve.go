@@ -59,7 +59,7 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	server.KeepHeap()
 	log := server.NewLogger(s.err, conf.Log)
 	warnOfStrayEnv(k, log)
-	srv, err := server.New(conf, server.ReadBuild(version), log)
+	srv, err := server.New(conf, readBuild(), log)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/server"
 )
 
-// version is what `make build` tells the linker; nothing else sets it.
-var version string
+// version, commit and date (of the commit) are what a build tells the linker; nothing
+// else sets them.
+var version, commit, date string
+
+// readBuild returns which binary this is: what the linker was told, else what the
+// toolchain recorded.
+func readBuild() server.Build {
+	b := server.ReadBuild(version)
+	b.Revision, b.Time = cmp.Or(commit, b.Revision), cmp.Or(date, b.Time)
+	return b
+}
 
 type versionCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
@@ -15,7 +25,7 @@ type versionCmd struct {
 
 // Run prints the build.
 func (v *versionCmd) Run(s streams) error {
-	b := server.ReadBuild(version)
+	b := readBuild()
 	if v.JSON {
 		return s.writeJSON(b)
 	}

@@ -57,5 +57,8 @@ func (b Build) String() string {
 			s += "+changes"
 		}
 	}
+	if b.Time != "" {
+		s += " " + b.Time
+	}
 	return fmt.Sprintf("%s %s %s", s, b.Go, b.Platform)
 }

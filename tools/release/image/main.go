@@ -1,0 +1,50 @@
+// Image makes the OCI image of the Linux binaries that goreleaser left in a folder, for
+// each architecture that is there, without a daemon and from no other image:
+//
+//	image -dist dist -created 2026-01-02T15:04:05Z
+//
+// It writes the folder dist/image, an OCI image layout, and the same as an archive, which
+// it adds to the checksums. The same binaries make the same bytes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+func main() {
+	dist := flag.String("dist", "dist", "folder of goreleaser's artifacts")
+	created := flag.String("created", "", "time of the commit, RFC 3339")
+	flag.Parse()
+	if err := run(*dist, *created); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dist, created string) error {
+	at, err := time.Parse(time.RFC3339, created)
+	if err != nil {
+		return fmt.Errorf("-created: %w", err)
+	}
+	d, err := readDist(dist)
+	if err != nil {
+		return err
+	}
+	index, err := buildIndex(d, at)
+	if err != nil {
+		return err
+	}
+	folder, err := writeLayout(d, index)
+	if err != nil {
+		return err
+	}
+	archive, err := d.archive(folder, at)
+	if err != nil {
+		return err
+	}
+	fmt.Println(archive)
+	return d.addChecksum(archive)
+}
