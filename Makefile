@@ -11,7 +11,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lab race lint fuzz families soak mutants house bench release release-tools release-files proto dashboard docs rename servers
+.PHONY: help run build test lab race lint fuzz families soak mutants house bench release packages release-tools release-files proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,7 +77,6 @@ lab: servers ## what make test leaves out: whole stores, real servers and browse
 	cd lab/bench && $(GO) vet ./... && $(GO) test -p 1 -vet=off -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test -p 1 -vet=off ./...
 	cd tools/helm && $(GO) vet ./... && $(GO) test -vet=off ./...
-	cd tools/release && $(GO) vet ./... && $(GO) test -vet=off -count=1 -timeout 20m ./...
 	cd client/browser/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd internal/insight/dashboard/chromium && $(GO) vet ./... && $(GO) test -vet=off -timeout 20m ./...
 
@@ -89,6 +88,10 @@ release: export GIT_CONFIG_VALUE_0 := https://$(MODULE)
 release: release-tools release-files ## build binaries, archives, packages, SBOMs and an image into dist/, named by the tag v1.2.3 of the commit
 	PATH="$(CURDIR)/bin:$$PATH" goreleaser release --clean $(if $(TAG),--skip=publish,--snapshot) $(RELEASE_FLAGS)
 	bin/image -dist $(or $(DIST),dist) -created $(DATE)
+
+packages: ## build the packages and the image of this platform, install them here and try them (root)
+	scripts/servers.sh man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd
+	cd tools/release && $(GO) mod tidy -diff && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 release-tools:
 	$(GO) -C tools/release build -o ../../bin/ github.com/goreleaser/goreleaser/v2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ./image
@@ -115,7 +118,6 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	cd examples/middleware && $(GO) mod tidy -diff
 	cd client/browser/chromium && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
-	cd tools/release && $(GO) mod tidy -diff
 	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
@@ -160,7 +162,6 @@ servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
 		node:nodejs python3:python3 tsc:node-typescript chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev protoc:protobuf-compiler haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
-		prometheus:prometheus promtool:prometheus postgres:postgresql \
-		man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd
+		prometheus:prometheus promtool:prometheus postgres:postgresql
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json

@@ -58,7 +58,7 @@ func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
 		return s.q.env.Park(ctx, c.gate, left)
 	}
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
-	for by := c.entered + budget; ; by = s.judge(c, by, budget) {
+	for by := c.entered + budget; ; by = s.recordLate(c, by, budget) {
 		now := s.q.env.Now()
 		if by-now < -budget/4 {
 			by = now + budget // it looks late itself: what was sent has as much time again
@@ -70,9 +70,9 @@ func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
 	}
 }
 
-// judge notes that a fetch has had its time, if it was over by an instant, and returns when
+// recordLate notes that a fetch has had its time, if it was over by an instant, and returns when
 // it is next.
-func (s *shard) judge(c *Call, by, budget clock.Node) (next clock.Node) {
+func (s *shard) recordLate(c *Call, by, budget clock.Node) (next clock.Node) {
 	s.mu.Lock()
 	opened := c.state == sent && c.due <= by && s.late(c, errLate)
 	if next = by + budget; c.state == sent {
