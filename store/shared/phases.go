@@ -30,15 +30,20 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	return refusal, ok
 }
 
+// mostFlights is how many flights a draw waits for: those may bring nothing for it, as others
+// draw first, another version of the limit is loaded, or a window ends. Four times as many
+// units are fetched each time where they are used at once.
+const mostFlights = 8
+
 // draw decides an op by what the node holds, and waits for what brings units, as long as
 // the budget allows, which is the context from then on. The error is why that has brought
-// nothing.
+// nothing. After mostFlights the store decides.
 //
 // It does not keep the op, so that its caller can have it on the stack. To the compiler a
 // call of an interface keeps its arguments: each decider is called as what it is, and
 // another, such as one that watches, gets a copy.
 func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (context.Context, lot.Verdict, error) {
-	for {
+	for range mostFlights {
 		var v lot.Verdict
 		var f *lot.Flight
 		switch now := s.clock.Now(); d := p.decider.(type) {
@@ -70,6 +75,7 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 			return ctx, lot.Refused, nil
 		}
 	}
+	return ctx, lot.Ask, nil
 }
 
 // drawAll draws for the ops that are decided on a route, and stops at the first refusal,

@@ -95,3 +95,25 @@ func testStalls(t *testing.T, newNode New) {
 		}
 	}
 }
+
+// A decision in the last microseconds of a window ends, though what it fetches can no longer
+// be drawn: it asks the store after few fetches.
+func testFetchAtTheEnd(t *testing.T, newNode New) {
+	for _, a := range lendingWindows {
+		virtual(t, a.Name(), func(t *testing.T) {
+			f := newFleet(t, newNode, 1, Options{})
+			l := compiled(t, &weir.Limit{Algorithm: a, Count: 1000, Period: time.Second}, leasedOr(params.OnErrorDeny))
+			for _, early := range []time.Duration{1, 2, 400, 512, 513, 1000, 2000} {
+				aligned(time.Second)
+				time.Sleep(time.Second - early*time.Microsecond)
+				before := f.nodes[0].Stats().Calls
+				if !f.take(f.nodes[0], "k", l, 3).Allowed() {
+					t.Errorf("%d us before the end: refused", early)
+				}
+				if n := f.nodes[0].Stats().Calls - before; n > 10 {
+					t.Errorf("%d us before the end: %d calls for one decision", early, n)
+				}
+			}
+		})
+	}
+}

@@ -97,6 +97,7 @@ func subjects() []subject {
 		{"fetches", []promise{
 			{"broken connections lose next to nothing", testRepeatedFetches},
 			{"repeated fetches admit no more than the limit", testRepeatedFetchCount},
+			{"a fetch at the end of a window ends", testFetchAtTheEnd},
 			{"stalls lose next to nothing", testStalls},
 		}},
 		{"returns", []promise{

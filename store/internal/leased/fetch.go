@@ -180,8 +180,8 @@ func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	if s.rest = 0; e.Limit != d.limit {
 		a.lot.Expiry = min(a.lot.Expiry, now.Add(d.remainder(e.Limit))) // it was changed meanwhile
 	}
+	e.Expire(now) // what is fetched must not become one with what has ended
 	e.Add(a.lot, mostLots)
-	e.Expire(now)
 	e.Pace = min(max(a.lot.Fetched, e.Pace), weir.MaxCost/4)
 	g.Keep(e, d.lifeOf(a.lot.Fetched), now)
 }

@@ -246,6 +246,33 @@ func TestReloadDrainsLots(t *testing.T) {
 	}
 }
 
+// Whatever was held when versions of a limit were loaded, a draw ends after few flights:
+// what is fetched for it is not given up for what is held of another version.
+func TestDrawEndsAcrossReloads(t *testing.T) {
+	for seed := range uint64(600) {
+		a := lenders[seed%uint64(len(lenders))]
+		r := rand.New(rand.NewPCG(seed, 17))
+		n := newWorld(t, 1).nodes[0]
+		var versions []*Decider
+		for range 3 {
+			l := limited(t, 500<<r.IntN(3), a)
+			l.Consistency.Share = 1 + r.Int64N(8)
+			versions = append(versions, n.decider(l))
+		}
+		for range 200 {
+			if n.true += r.Int64N(10_000); r.IntN(20) == 0 {
+				n.true += r.Int64N(3_000_000)
+			}
+			n.spend(versions[r.IntN(3)], 1+r.Int64N(40))
+			for range r.IntN(3) {
+				if len(n.flying) > 0 {
+					n.resume(0)
+				}
+			}
+		}
+	}
+}
+
 // An entry of another decider is left to it.
 func TestEntryOfAnotherDeciderIsLeft(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)

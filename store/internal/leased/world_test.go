@@ -161,7 +161,11 @@ func (n *node) draw(d *Decider, cost int64) (lot.Verdict, *lot.Flight, weir.Op) 
 // spend decides a cost as the phases of a decision do: it waits for flights, and asks the
 // store where it is to.
 func (n *node) spend(d *Decider, cost int64) bool {
-	for {
+	n.Helper()
+	for flights := 0; ; flights++ {
+		if flights == 4 {
+			n.Fatalf("%s: a draw of %d still waits after %d flights", d.limit.Algorithm.Name(), cost, flights)
+		}
 		v, f, o := n.draw(d, cost)
 		switch v {
 		case lot.Charged:

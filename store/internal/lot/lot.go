@@ -149,15 +149,14 @@ func (e *Entry) ExpireBy(until clock.Node) {
 }
 
 // Add takes over a lot. Of units there are most lots: beyond that one that is spent makes
-// room, or two of one limit become one; else t is surrendered. Of permits there must be
-// fewer than most.
+// room, or two of one limit become one; else the oldest is surrendered, as a decision waits
+// for what was fetched last. Of permits there must be fewer than most.
 func (e *Entry) Add(t Lot, most int) {
 	if n := len(e.lots); n >= most {
 		if i := slices.IndexFunc(e.lots, func(a Lot) bool { return a.Free == 0 }); i >= 0 {
 			e.lots = slices.Delete(e.lots, i, i+1)
 		} else if a := &e.lots[n-1]; a.Limit != t.Limit {
-			e.returns.Surrender(e.key, &t)
-			return
+			e.surrender(0)
 		} else {
 			a.Free, a.Fetched = a.Free+t.Free, a.Fetched+t.Fetched
 			a.ID, a.Charged, a.Expiry = min(a.ID, t.ID), min(a.Charged, t.Charged), min(a.Expiry, t.Expiry)

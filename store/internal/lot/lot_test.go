@@ -254,10 +254,11 @@ func TestAddKeepsToItsMostLots(t *testing.T) {
 	}
 	b.free(16)
 	b.took()
+	oldest := b.lot(200, 4, 0)
 	b.limit = named(t, "limit", 9999, algorithm.SlidingWindow)
 	b.Add(b.lot(400, 7, 2500), 2)
-	b.free(16)
-	b.took(b.lot(400, 7, 0))
+	b.free(19)
+	b.took(oldest)
 }
 
 // A few units of a sliding window are not worth a return.
