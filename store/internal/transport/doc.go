@@ -10,7 +10,7 @@
 //	Do --enter-----> waiting: c1 c2 c3 ----next----------> batch --Send--> c1 c2 c3
 //	  |              byKey:   k -> c2                                       |
 //	  |                           c2.behind: c7 c9                          |
-//	  |              flight:  c1 c2 c3 <--- judge (watcher, at sent+budget) |
+//	  |              flight:  c1 c2 c3 <--- judge (at sent+budget)          |
 //	  +-Park <------ gate <----------------- finish <-----------------------+
 //
 // Who owns a call, and when:
@@ -28,12 +28,13 @@
 //   - With Finish it is its caller's again. If that has left, the callback that it gave
 //     to [Result.Then] gets the answer, and nobody uses the call a second time.
 //
-// A shard is judged by its own record only. The watcher looks at what was sent: a
-// foreground call that has no answer when its budget is over since then counts as one
-// failure, and so does a background call after its timeout, whoever still waits. A
-// caller whose own context ends says nothing about the shard. The watcher, like a
-// caller, waits with Park, which goes on for as long as this node was late itself: a
-// node that is short of processor time is not evidence against the store.
+// A shard is judged by its own record only: a foreground call that has no answer when its
+// budget is over since it was sent counts as one failure, and so does a background call
+// after its timeout, whoever still waits. A caller judges its own call while it waits. What
+// callers have left in flight is judged by the watcher, a goroutine that ends with the last
+// of it. A caller whose own context ends says nothing about the shard. The watcher and the
+// callers wait with Park, which goes on for as long as this node was late itself: a node
+// that is short of processor time is not evidence against the store.
 //
 // The breaker opens by failures and answers at once what waits. A prober then asks the
 // driver from time to time, and closes it by the first answer in time. A probe that the

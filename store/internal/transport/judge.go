@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"time"
 
 	"github.com/weirlimit/weir/store/internal/clock"
@@ -50,14 +51,41 @@ func (s *shard) isStuck(c *Call) bool {
 	return s.fail(c, &Result{Outcome: Late})
 }
 
-// watchFlight has what is in flight judged. Requires: mu.
-func (s *shard) watchFlight() {
-	if !s.watched {
-		s.watched = s.q.helpers.Go(s.watcher)
+// park waits until a call has ended, or its caller waits no longer. Meanwhile a fetch is
+// judged each time that it has had the budget.
+func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
+	if c.class != Fetch {
+		return s.q.env.Park(ctx, c.gate, left)
+	}
+	budget := clock.Node(s.q.opt.Budget.Microseconds())
+	for by := c.entered + budget; ; by = s.recordLate(c, by, budget) {
+		now := s.q.env.Now()
+		if by-now < -budget/4 {
+			by = now + budget // it looks late itself: what was sent has as much time again
+		}
+		wait := time.Duration(max(min(by, c.ends)-now, 0)) * time.Microsecond
+		if wake := s.q.env.Park(ctx, c.gate, wait); wake != TimedOut || by >= c.ends {
+			return wake
+		}
 	}
 }
 
-// watch judges what is in flight, until all of it has been judged.
+// recordLate notes that a fetch has had its time, if it was over by an instant, and returns when
+// it is next.
+func (s *shard) recordLate(c *Call, by, budget clock.Node) (next clock.Node) {
+	s.mu.Lock()
+	opened := c.state == sent && c.due <= by && s.late(c, errLate)
+	if next = by + budget; c.state == sent {
+		next = c.due
+	}
+	s.mu.Unlock()
+	if opened {
+		s.opened(errLate)
+	}
+	return next
+}
+
+// watch judges what callers have left in flight, until all of it has been judged.
 func (s *shard) watch() {
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
 	for until := clock.Node(0); ; {
@@ -98,14 +126,16 @@ func (s *shard) recordResult(by clock.Node) (opened bool) {
 }
 
 // late notes that a call has had its time, and reports whether that opened the breaker:
-// a fetch counts if somebody waits for it.
+// a fetch counts if somebody waits for it, once more for each budget until it is left.
 // Its key is released: those who wait behind it hear that it is late, and the next spend
 // makes a call of its own. Requires: mu.
 func (s *shard) late(c *Call, r *Result) bool {
 	c.due = clock.Never
 	s.drop(c, errUnsent) // those behind it
 	if c.class == Fetch {
-		c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
+		if !c.left {
+			c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
+		}
 		c.flight.Overdue.Store(true)
 		if !c.flight.Waited.Load() {
 			return false

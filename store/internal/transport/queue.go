@@ -199,7 +199,7 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 		defer q.spare.Put(c)
 		return 0, c.err()
 	}
-	if wake := q.env.Park(ctx, c.gate, left); wake != Opened {
+	if wake := c.shard.park(ctx, c, left); wake != Opened {
 		r := &Result{Outcome: Late, Shard: c.shard.index, Err: ErrLate}
 		if wake == Ended {
 			r.Outcome, r.Err = CallerGone, ctx.Err()

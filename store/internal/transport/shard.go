@@ -90,9 +90,8 @@ func (s *shard) next(batch []*Call) []*Call {
 		}
 		c.state, c.sent = sent, now
 		c.Within, c.due = s.q.opt.Budget, now.Add(s.q.opt.Budget.Microseconds())
-		if c.class != Foreground { // else its caller judges it, or leaves it
+		if c.class != Foreground {
 			c.Within = s.q.opt.Timeout
-			s.watchFlight()
 		}
 		if c.class == Background {
 			c.due = now.Add(s.q.opt.Timeout.Microseconds())
@@ -123,8 +122,8 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	case sent:
 		r.MayRun, r.left = true, c
 		r.Excused = time.Duration(c.sent-c.entered)*time.Microsecond > s.q.opt.Budget/8
-		if c.due != clock.Never {
-			s.watchFlight()
+		if c.due != clock.Never && !s.watched {
+			s.watched = s.q.helpers.Go(s.watcher)
 		}
 	case queued:
 		s.live--
