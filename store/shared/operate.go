@@ -63,7 +63,7 @@ func (s *Store) forgetHeld(ctx context.Context, key string, l *weir.Limit) (bool
 			s.refusals.Forget(s.table.Tag(key, l), s.clock.Now())
 			return held, nil
 		}
-		if err := s.queue.Settle(ctx, f.Flight); err != nil {
+		if err := s.queue.Settle(ctx, &f.Flight); err != nil {
 			return false, err
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 			return ctx, v, nil
 		}
 		ctx = s.queue.Begin(ctx)
-		if err := s.queue.Await(ctx, f.Flight); err != nil {
+		if err := s.queue.Await(ctx, &f.Flight); err != nil {
 			return ctx, lot.Ask, err
 		}
 		if f.Refused > 0 && o.Cost >= f.Refused {

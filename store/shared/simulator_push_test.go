@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -14,7 +13,8 @@ import (
 type reports struct {
 	admitted int64 // also what was undone: a push may have been made meanwhile
 	counted  [3]int64
-	began    int64 // when the push was made that has no answer yet, 0: none
+	// lost is the mark's op of a push that has no answer yet; its limit is nil if there is none.
+	lost weir.Op
 	// isUnsure: one was given up. Its number is not used again, so the next one that is
 	// repeated may be counted twice.
 	isUnsure bool
@@ -56,12 +56,12 @@ func (n *node) watchPushes() {
 		if !n.isPush(ops) {
 			return send(f, ops)
 		}
-		r.began = cmp.Or(r.began, n.now)
+		mark := ops[0]
+		r.isUnsure = r.isUnsure || r.lost.Limit != nil && (r.lost.Limit != mark.Limit || r.lost.Headroom != mark.Headroom)
 		sent, err := send(f, ops)
-		if err == nil {
-			r.began = 0
+		if r.lost = mark; err == nil {
+			r.lost.Limit = nil
 		}
-		r.isUnsure = r.isUnsure || err != nil && n.now > r.began+lot.RepeatFor*9/10
 		return sent, err
 	}
 }

@@ -37,7 +37,7 @@ func (s *Store) newQueue(opt *Options) *transport.Queue {
 func (s *Store) wire(opt *Options) {
 	begin := func(f func()) bool { return s.queue.Launch(f) == nil }
 	fetch := func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-		sent, err := s.queue.Fetch(f.Context, f.Flight, ops)
+		sent, err := s.queue.Fetch(f.Context, &f.Flight, ops)
 		return sent, s.observe(ops, sent, err)
 	}
 	s.leased = &leased.Env{

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
@@ -166,6 +167,37 @@ func TestUnsurePushIsGivenUp(t *testing.T) {
 	}
 	if v, _, _ := n.draw(d, 71); v == lot.Charged {
 		t.Error("more than the slack that is left")
+	}
+}
+
+// A push that waits for the end of an outage is repeated for so long only as the store is sure to
+// know whether it has counted it: however long the outage lasts, nothing is counted twice.
+func TestPushIsCountedOnceAfterAnOutage(t *testing.T) {
+	for _, answerIsLost := range []bool{false, true} {
+		for _, seconds := range []int64{1, 19, 21, 59, 75, 89, 91, 120, 300} {
+			n, d := warm(t, algorithm.FixedWindow, 1, func(l *weir.Limit) { l.Period = 1000 * time.Hour })
+			n.draw(d, 10)
+			n.pushAll() // with a mark
+			n.draw(d, 20)
+			n.PushDue(clock.Never - 1)
+			n.flying[0].loseAnswer, n.flying[0].loseCall = answerIsLost, !answerIsLost
+			n.land()
+			n.draw(d, 5)
+			n.closing = true // as while the breaker is open
+			for range 10 * seconds {
+				n.true += 100_000
+				n.PushDue(n.Clock.Now())
+			}
+			n.closing = false
+			n.pushAll()
+			counted, want := 1000-n.left(d.limit), int64(36)
+			if seconds > 20 && !answerIsLost {
+				want = 16 // it was given up, as it may have been counted
+			}
+			if counted != want {
+				t.Errorf("after %d s, answer lost %v: %d are counted, want %d", seconds, answerIsLost, counted, want)
+			}
+		}
 	}
 }
 

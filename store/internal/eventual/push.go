@@ -91,14 +91,9 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 	}
 	g.Lock()
 	defer g.Unlock()
-	now, p := d.Clock.Now(), &t.push
+	now := d.Clock.Now()
 	if e.Flight = nil; err == nil {
 		d.adopt(e, t, ops, sent, now)
-	} else if p.units > 0 && now-p.began > lot.RepeatFor {
-		// Nobody will know whether it was counted: the units stay taken from the slack.
-		s := slackOf(e)
-		s.Fetched = max(s.Fetched-p.units, 0)
-		p.units = 0
 	}
 	if t.add(e, 0); t.units() > 0 {
 		d.enqueue(e, t, now)
@@ -108,10 +103,16 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 
 // ops returns what the store is told and asked: to count a push, if it was not counted
 // yet, for slack if there is none, and what remains; the last op is of the limit itself.
-// What is open is moved into the push, unless one is to be repeated. Requires: the shard
-// of e.
+// What is open is moved into the push, unless one is to be repeated, which it is not when it
+// has waited for longer than the store is sure to remember it. Requires: the shard of e.
 func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
+	if p.units > 0 && now-p.began > lot.RepeatFor {
+		// Nobody will know whether it was counted: the units stay taken from the slack.
+		s := slackOf(e)
+		s.Fetched = max(s.Fetched-p.units, 0)
+		p.units = 0
+	}
 	if p.units == 0 {
 		switch turn := lot.TurnAt(int64(now) - d.Clock.Lost()); {
 		case p.turn == 0:

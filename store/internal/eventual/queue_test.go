@@ -46,7 +46,7 @@ func TestEventualOverAQueue(t *testing.T) {
 			Clock: c, Table: lot.NewTable(1<<20, returns), Returns: returns, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, Go: queue.Go,
 			Send: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-				sent, err := queue.Fetch(context.Background(), f.Flight, ops)
+				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
 				if err == nil {
 					c.Observe(0, clock.Store(ops[0].Now), sent)
 				}
@@ -71,7 +71,7 @@ func TestEventualOverAQueue(t *testing.T) {
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(2)}
 					v, f := d.Draw(context.Background(), c.Now(), &o, h)
 					for v == lot.Wait {
-						if err := queue.Await(context.Background(), f.Flight); err != nil {
+						if err := queue.Await(context.Background(), &f.Flight); err != nil {
 							failed.Add(1)
 							return
 						}

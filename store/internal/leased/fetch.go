@@ -89,7 +89,8 @@ type asked struct {
 // ask spends units on the store for a flight. What brings no more than a decision needs
 // has no number, unless one has no answer yet.
 func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
-	n, ops := &e.State.(*state).number, []weir.Op{{Key: e.Key(), Limit: d.by, Cost: units}}
+	n, ops := &e.State.(*state).number, make([]weir.Op, 1, 2)
+	ops[0] = weir.Op{Key: e.Key(), Limit: d.by, Cost: units}
 	if d.marks != nil && (units > need || n.lost > 0) {
 		now := d.Clock.Now()
 		n.renew(d.Terms, now, lot.TurnAt(int64(now)-d.Clock.Lost()))

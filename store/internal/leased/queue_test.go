@@ -47,7 +47,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 			Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true }, Go: queue.Go,
 			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-				sent, err := queue.Fetch(context.Background(), f.Flight, ops)
+				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
 				if err == nil {
 					c.Observe(0, clock.Store(ops[0].Now), sent)
 				}
@@ -61,7 +61,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(2)}
 					v, f := d.Draw(context.Background(), c.Now(), &o, h)
 					for v == lot.Wait {
-						if err := queue.Await(context.Background(), f.Flight); err != nil {
+						if err := queue.Await(context.Background(), &f.Flight); err != nil {
 							failed.Add(1)
 							return
 						}

@@ -45,7 +45,7 @@ type Decider interface {
 // A Flight is a fetch, renewal or push under way for an entry. What the store has refused
 // is read after it has landed only.
 type Flight struct {
-	*transport.Flight
+	transport.Flight
 	// Context has the values for its calls, such as the trace of the decision that it was
 	// begun for. That it ends does not matter.
 	Context context.Context
@@ -59,7 +59,8 @@ type Flight struct {
 // Launch has begin run the calls of a flight of e, which has the values of ctx. It reports
 // false if begin does: the node is closing. Requires: the shard of e, which run locks.
 func (e *Entry) Launch(ctx context.Context, begin func(f func()) bool, run func(f *Flight)) bool {
-	f := &Flight{Flight: transport.NewFlight(), Context: ctx}
+	f := &Flight{Context: ctx}
+	f.Flight.Begin()
 	if !begin(func() { run(f) }) {
 		return false
 	}

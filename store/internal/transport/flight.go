@@ -6,7 +6,7 @@ import (
 )
 
 // A Flight is a fetch under way: one call or several, one after the other, that bring what
-// decisions wait for. Safe for concurrent use.
+// decisions wait for. Safe for concurrent use, once it has begun.
 type Flight struct {
 	// Waited: a decision waits for it, or has. Overdue: the call under way has had the
 	// budget, and no decision waits for it.
@@ -17,8 +17,8 @@ type Flight struct {
 	landed Gate // closed when it is over
 }
 
-// NewFlight returns a flight that has not landed.
-func NewFlight() *Flight { return &Flight{landed: make(Gate)} }
+// Begin begins a flight, which is the zero value before.
+func (t *Flight) Begin() { t.landed = make(Gate) }
 
 // Launch runs f, which makes the calls of a flight, on a goroutine. An error is a *Result.
 func (q *Queue) Launch(f func()) error {

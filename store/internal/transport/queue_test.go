@@ -351,7 +351,8 @@ func TestFetch(t *testing.T) {
 	for _, waited := range []bool{false, true} {
 		run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 			d.draw = func(int, *Call) fate { return fate{runs: true, after: 300 * time.Millisecond} }
-			f := NewFlight()
+			f := new(Flight)
+			f.Begin()
 			if waited {
 				w.Go(func() {
 					if err := q.Await(context.Background(), f); !errors.Is(err, ErrLate) || w.now > 1+clock.Node(budget.Microseconds()) {
@@ -383,7 +384,8 @@ func TestFetch(t *testing.T) {
 func TestFlight(t *testing.T) {
 	run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 		for _, why := range []error{nil, errDown} {
-			f := NewFlight()
+			f := new(Flight)
+			f.Begin()
 			if err := q.Launch(func() {
 				w.sleep(5 * time.Millisecond)
 				f.Land(why)
