@@ -16,6 +16,7 @@ type rows struct {
 	// keeps is for how long writes are known that can be lost, in microseconds.
 	keeps  int64
 	writes []write
+	found  []*row // of the ops of a call
 }
 
 type counter struct {
@@ -40,10 +41,11 @@ func newRows(now func() int64) *rows { return &rows{now: now, all: map[counter]*
 func (r *rows) Take(_ context.Context, ops []weir.Op) error {
 	now := r.now()
 	if o := &ops[0]; len(ops) == 1 && o.Role == weir.Enforce && o.Headroom == 0 && !o.Penalize {
-		o.Decision = r.step(o, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
+		o.Decision = r.step(r.find(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
 		o.Now, o.Borrowed, o.Charged = now, false, o.Verb != weir.Peek && (o.Verb != weir.Spend || o.Decision.Allowed())
 		return nil
 	}
+	r.found = append(r.found[:0], make([]*row, len(ops))...)
 	for i := range ops {
 		o := &ops[i]
 		if o.Now = now; o.Role == weir.Deny {
@@ -57,7 +59,8 @@ func (r *rows) Take(_ context.Context, ops []weir.Op) error {
 				a.Cost += e.Cost
 			}
 		}
-		o.Decision = r.step(o, a)
+		r.found[i] = r.find(o)
+		o.Decision = r.step(r.found[i], o.Limit, a)
 	}
 	weir.Resolve(ops)
 	for i := range ops {
@@ -66,7 +69,7 @@ func (r *rows) Take(_ context.Context, ops []weir.Op) error {
 			continue
 		}
 		retry := o.Decision.RetryAfter
-		o.Decision = r.step(o, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
+		o.Decision = r.step(r.found[i], o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
 		if retry != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
 			o.Decision.RetryAfter = retry
 		}
@@ -81,14 +84,19 @@ func (r *rows) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int6
 	return ops[0].Decision, err
 }
 
-func (r *rows) step(o *weir.Op, a weir.Ask) weir.Decision {
-	l, c := o.Limit, counter{o.Key, o.Limit.ID()}
+// find returns the row of what an op counts, made if need be.
+func (r *rows) find(o *weir.Op) *row {
+	c := counter{o.Key, o.Limit.ID()}
 	w := r.all[c]
 	if w == nil {
 		w = &row{cells: make([]int64, 1)}
 		c.key = strings.Clone(c.key) // its call is used again
 		r.all[c] = w
 	}
+	return w
+}
+
+func (r *rows) step(w *row, l *weir.Limit, a weir.Ask) weir.Decision {
 	need := l.Cells
 	if l.Traits()&weir.Grows != 0 {
 		need = l.Algorithm.(weir.Grower).Room(w.cells[:min(len(w.cells), l.Cells)], l, a)
