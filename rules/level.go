@@ -7,7 +7,7 @@ type branch struct {
 	exact map[string]*Rule
 	wild  *wildcards[*Rule]
 	bare  *Rule
-	// single is bare where it is all that matchFast needs to know.
+	// single is bare where nothing else can match and it has nothing to choose.
 	single *Rule
 }
 
@@ -22,6 +22,23 @@ type level struct {
 	words map[string]*Rule
 	// wild matches key_value (Envoy dialect).
 	wild *wildcards[*Rule]
+}
+
+// markSingles notes which branches have one rule and nothing to choose, on the levels from
+// lv on that such rules lead to. It is done when all rules are there.
+func (lv *level) markSingles() {
+	for _, b := range lv.keys {
+		// A wildcard is among the exact values too.
+		if b.bare != nil && b.exact == nil && b.bare.hasNoChoice() {
+			b.single = b.bare
+			b.single.kids.markSingles()
+		}
+	}
+}
+
+// hasNoChoice reports whether the rule has the same limits for all values, and no lists.
+func (r *Rule) hasNoChoice() bool {
+	return r.deny == nil && r.allow == nil && r.TierBy == "" && r.tiers == nil && r.overrides == nil
 }
 
 // how a rule was found for an entry.

@@ -192,7 +192,7 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	}
 	c.set.hash = hash(sources)
 	for _, d := range c.set.domains {
-		d.root.markFast()
+		d.root.markSingles()
 	}
 	listKeys(c.set)
 	return c.set, r.done()

@@ -42,32 +42,50 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 			return dst
 		}
 	}
-	if !d.replaces {
-		for i := range r.Descriptors {
-			if t == nil {
-				var ok bool
-				if dst, ok = d.matchFast(dst, r, i); ok {
-					continue
-				}
-			}
-			var f found
-			if d.walk(&f, r, i, t); f.verdict != noRule {
-				dst = d.ops(dst, nil, &f, r, t)
-			}
-		}
-		return dst
+	if d.replaces {
+		return d.matchReplacing(dst, r, t)
 	}
-	// Which limits are replaced is known when all are found.
-	var buf [8]found
-	all := buf[:0]
 	for i := range r.Descriptors {
 		var f found
 		if d.walk(&f, r, i, t); f.verdict != noRule {
-			all = append(all, f)
+			from := len(dst)
+			dst = f.ops(dst, r, i)
+			if t != nil {
+				t.matched(i, &f, dst[from:])
+			}
 		}
 	}
-	for i := range all {
-		dst = d.ops(dst, all, &all[i], r, t)
+	return dst
+}
+
+// matchReplacing is match where limits take the place of others. Which are replaced is known
+// when all are found.
+func (d *domain) matchReplacing(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
+	var buf [8]found
+	all := buf[:0]
+	for i := range r.Descriptors {
+		all = append(all, found{})
+		d.walk(&all[i], r, i, t)
+	}
+	for i, f := range all {
+		if f.verdict == noRule {
+			continue
+		}
+		from, limits := len(dst), f.limits
+		for j, l := range limits {
+			if replaced(l, all) {
+				t.replaced(i, l.Name)
+				continue
+			}
+			f.limits = limits[j : j+1]
+			dst = f.ops(dst, r, i)
+		}
+		if f.limits = limits; f.verdict != limited {
+			dst = f.ops(dst, r, i)
+		}
+		if t != nil {
+			t.matched(i, &f, dst[from:])
+		}
 	}
 	return dst
 }
@@ -95,43 +113,61 @@ func (d *domain) checkLists(r *weir.Request, t *trace) (verdict, *weir.Limit, in
 // once a rule matched an entry, only rules beneath it can match the next one.
 func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 	desc := &r.Descriptors[at]
-	f.at = at
 	if desc.Override != nil && !d.denies(desc) {
-		f.verdict, f.override = overridden, desc.Override
-		f.key = d.overrideKey(r, desc)
+		f.verdict, f.key = overridden, d.overrideKey(r, desc)
 		return
 	}
-	var buf [8]string
-	values := buf[:0]
+	// Most rules of most files have nothing to choose: then all values are the key.
+	var rule *Rule
 	lv := &d.root
 	for i := range desc.Entries {
 		e := &desc.Entries[i]
+		b := lv.branch(e.Key)
+		if b == nil || b.single == nil {
+			d.walkFrom(f, r, at, i, lv, t)
+			return
+		}
+		if rule = b.single; t != nil {
+			t.tried(at, e, lv, rule, byKey)
+		}
+		lv = &rule.kids
+	}
+	if rule != nil { // there are entries
+		f.verdict, f.rule, f.limits, f.key = limited, rule, rule.Limits, r.KeyOf(desc)
+	}
+}
+
+// walkFrom is walk from the n-th entry on, whose rule is beneath lv. The values of those
+// before it are parts of the key.
+func (d *domain) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *trace) {
+	desc := &r.Descriptors[at]
+	var buf [8]string
+	values := buf[:0]
+	for i := range desc.Entries {
+		e := &desc.Entries[i]
+		if i < n {
+			values = append(values, e.Value)
+			continue
+		}
 		rule, how := lv.find(e)
 		if t != nil {
 			t.tried(at, e, lv, rule, how)
 		}
-		if rule == nil {
+		switch {
+		case rule == nil:
+			return
+		case rule.deny != nil && rule.deny.has(e.Value):
+			f.verdict, f.rule = denied, rule
+			return
+		case rule.allow != nil && rule.allow.has(e.Value):
+			f.verdict, f.rule = allowed, rule
 			return
 		}
 		if v, free := free(rule, e, how); free {
 			values = append(values, v)
 		}
-		if rule.deny != nil && rule.deny.has(e.Value) {
-			f.verdict, f.rule, f.denial = denied, rule, rule.denial
-			return
-		}
-		if rule.allow != nil && rule.allow.has(e.Value) {
-			f.verdict, f.rule = allowed, rule
-			return
-		}
 		if rule.isLast(desc.Entries[i+1:]) {
-			f.verdict, f.rule = limited, rule
-			f.limits = rule.choose(e.Value, r, desc)
-			if len(values) == 1 {
-				f.key = values[0]
-			} else {
-				f.key = r.Key(values...)
-			}
+			f.verdict, f.rule, f.limits, f.key = limited, rule, rule.choose(e.Value, r, desc), r.Key(values...)
 			return
 		}
 		lv = &rule.kids

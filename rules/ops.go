@@ -2,26 +2,29 @@ package rules
 
 import "github.com/weirlimit/weir"
 
-// ops appends the ops of one of the descriptors found.
-func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *trace) []weir.Op {
-	from := len(dst)
-	desc := &r.Descriptors[f.at]
+// found is what was found for one descriptor of a request.
+type found struct {
+	verdict verdict
+	rule    *Rule
+	limits  []*Limit
+	key     string
+}
+
+// ops appends the ops of what was found for descriptor at.
+func (f *found) ops(dst []weir.Op, r *weir.Request, at int) []weir.Op {
+	from, desc := len(dst), &r.Descriptors[at]
 	switch f.verdict {
 	case denied:
-		dst = append(dst, deny(f.denial, r, f.at))
+		dst = append(dst, deny(f.rule.denial, r, at))
 	case overridden:
-		dst = f.override.Append(dst, f.key, costOf(r, desc), r)
+		dst = desc.Override.Append(dst, f.key, costOf(r, desc), r)
 	case limited:
+		cost := costOf(r, desc)
 		for _, l := range f.limits {
-			if d.replaces && replaced(l, all) {
-				t.replaced(f.at, l.Name)
-				continue
-			}
-			dst = l.ops(dst, f.key, costOf(r, desc), r)
+			dst = l.ops(dst, f.key, cost, r)
 		}
 	}
-	mark(dst[from:], desc, f.at, r)
-	t.matched(f, dst[from:])
+	mark(dst[from:], desc, at, r)
 	return dst
 }
 
@@ -98,16 +101,4 @@ func costOf(r *weir.Request, d *weir.Descriptor) int64 {
 		return r.Cost
 	}
 	return 1
-}
-
-// found is what was found for one descriptor of a request.
-type found struct {
-	verdict verdict
-	at      int
-	rule    *Rule
-	limits  []*Limit
-	key     string
-	// override is the limit that the request brings along.
-	override *weir.Limit
-	denial   *weir.Limit
 }

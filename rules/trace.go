@@ -75,11 +75,8 @@ func (t *trace) replaced(at int, name string) {
 	}
 }
 
-func (t *trace) matched(f *found, ops []weir.Op) {
-	if t == nil {
-		return
-	}
-	s := &t.x.Descriptors[f.at]
+func (t *trace) matched(at int, f *found, ops []weir.Op) {
+	s := &t.x.Descriptors[at]
 	if f.rule != nil {
 		s.Rule, s.File, s.Line = f.rule.Path, f.rule.File, f.rule.Line
 	}
@@ -96,7 +93,7 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 	case overridden:
 		s.Outcome, s.Why = "overridden", "the request brings a limit of its own, which wins over every rule"
 	case limited:
-		s.Outcome, s.Why = "limited", t.why(f)
+		s.Outcome, s.Why = "limited", t.why(at, f)
 		if len(ops) == 0 {
 			s.Outcome = "unlimited"
 		}
@@ -104,7 +101,7 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 }
 
 // why says which limits of the rule were chosen.
-func (t *trace) why(f *found) string {
+func (t *trace) why(at int, f *found) string {
 	if len(f.limits) > 0 && f.limits[0].For != "" {
 		return "the limits of the rule for " + f.limits[0].For
 	}
@@ -115,7 +112,7 @@ func (t *trace) why(f *found) string {
 	if f.rule.TierBy == "" {
 		return why
 	}
-	for _, s := range append([]Step{t.x.Descriptors[f.at]}, t.x.Descriptors...) {
+	for _, s := range append([]Step{t.x.Descriptors[at]}, t.x.Descriptors...) {
 		for _, e := range s.Entries {
 			if e.Key == f.rule.TierBy {
 				return fmt.Sprintf("%s: %s=%s is none of its tiers", why, e.Key, e.Value)

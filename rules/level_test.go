@@ -11,11 +11,11 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// TestFastMatchIsWalk: whatever the rules and the request, the fast match finds what
-// going step by step does, which Explain is told by.
-func TestFastMatchIsWalk(t *testing.T) {
+// Whatever the rules and the request, rules with nothing to choose are matched as if they
+// had.
+func TestSinglesMatchAsOthers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(20, 26))
-	straight, walked := 0, 0 // levels, descriptors
+	single, chosen := 0, 0 // descriptors
 	own := weir.PerHour(3, algorithm.FixedWindow)
 	if err := own.Compile(); err != nil {
 		t.Fatal(err)
@@ -26,26 +26,35 @@ func TestFastMatchIsWalk(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
+		var requests []*weir.Request
+		var got [][]weir.Op
 		for range 30 {
 			r := randomRequest(rnd, own)
-			got := set.Match(nil, r)
+			requests, got = append(requests, r), append(got, set.Match(nil, r))
+		}
+		unmark(&set.first.root, func(*branch) { single++ })
+		for i, r := range requests {
 			again := &weir.Request{Domain: r.Domain, Descriptors: r.Descriptors, Verb: r.Verb, Cost: r.Cost}
-			want := set.match(nil, again, &trace{x: set.Explain(r)})
-			if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
-				t.Fatalf("%+v\nmeets %+v,\nstep by step %+v, under\n%s", r.Descriptors, got, want, text)
+			want := set.Match(nil, again)
+			if len(got[i]) != len(want) || len(want) > 0 && !reflect.DeepEqual(got[i], want) {
+				t.Fatalf("%+v\nmeets %+v,\nelse %+v, under\n%s", r.Descriptors, got[i], want, text)
 			}
-			for i := range r.Descriptors {
-				switch ops, ok := set.first.matchFast(nil, r, i); {
-				case len(ops) > 0:
-					straight += len(r.Descriptors[i].Entries) - 1
-				case !ok && len(got) > 0:
-					walked++
-				}
-			}
+			chosen += len(want)
 		}
 	}
-	if straight < 300 || walked < 1000 {
-		t.Errorf("%d levels straight, %d descriptors not: too few to tell", straight, walked)
+	if single < 300 || chosen < 1000 {
+		t.Errorf("%d branches without choice, %d ops: too few to tell", single, chosen)
+	}
+}
+
+// unmark has branches from a level on be walked with choice, and calls each of them.
+func unmark(lv *level, each func(*branch)) {
+	for _, b := range lv.keys {
+		if b.single != nil {
+			each(b)
+			unmark(&b.single.kids, each)
+			b.single = nil
+		}
 	}
 }
 
