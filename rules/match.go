@@ -143,12 +143,11 @@ func (d *domain) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *tr
 	desc := &r.Descriptors[at]
 	var buf [8]string
 	values := buf[:0]
-	for i := range desc.Entries {
+	for i := range desc.Entries[:n] {
+		values = append(values, desc.Entries[i].Value)
+	}
+	for i := n; i < len(desc.Entries); i++ {
 		e := &desc.Entries[i]
-		if i < n {
-			values = append(values, e.Value)
-			continue
-		}
 		rule, how := lv.find(e)
 		if t != nil {
 			t.tried(at, e, lv, rule, how)
@@ -167,7 +166,12 @@ func (d *domain) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *tr
 			values = append(values, v)
 		}
 		if rule.isLast(desc.Entries[i+1:]) {
-			f.verdict, f.rule, f.limits, f.key = limited, rule, rule.choose(e.Value, r, desc), r.Key(values...)
+			f.verdict, f.rule, f.limits = limited, rule, rule.choose(e.Value, r, desc)
+			if len(values) == 1 {
+				f.key = values[0]
+			} else {
+				f.key = r.Key(values...)
+			}
 			return
 		}
 		lv = &rule.kids
