@@ -183,6 +183,7 @@ func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	}
 	e.Expire(now) // what is fetched must not become one with what has ended
 	e.Add(a.lot, mostLots)
+	e.Expire(now) // it may have come too late itself
 	e.Pace = min(max(a.lot.Fetched, e.Pace), weir.MaxCost/4)
 	g.Keep(e, d.lifeOf(a.lot.Fetched), now)
 }
