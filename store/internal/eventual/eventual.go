@@ -15,7 +15,7 @@
 //	      slack's window ends,     [dirty] -- or an interval --> [pushing n] <--+
 //	    +---- or it was given up --   |  ^                         |  no answer | n again
 //	    v                             |  |                         v            |
-//	[no slack] <----------------------+  +---- 20 seconds ---- [unsure n] ------+
+//	[no slack] <----------------------+  +---- 80 seconds ---- [unsure n] ------+
 //	    |                                     slack -= units
 //	    +--- draw: the store decides, or a push brings slack
 //
@@ -35,7 +35,8 @@
 //     have a random name, so a node that was restarted finds none of before. What a new entry
 //     sends first looks at the mark, as an earlier entry of the key may have used it.
 //   - Units of a push without an answer stay in the tally: nobody knows whether they are
-//     counted. When the store could forget the mark, they are taken off the slack for good.
+//     counted. When the store could forget the mark, 80 seconds after its turn began, they
+//     are taken off the slack for good.
 //   - A refund of units that the store has counted is a credit, a tally of less than none:
 //     what is admitted next uses it up, and in an interval the store gets it back. It ends
 //     with its window, that of a bucket at its receipt.

@@ -15,8 +15,8 @@ const leastSlack = 1000
 // A push is the report under way, or the next one.
 type push struct {
 	units  int64      // that it tells of, 0: none is to be repeated
-	began  clock.Node // when it was first sent
 	turn   int64      // of the mark, 0: none was used yet
+	since  clock.Node // when that began, or when the entry first used it
 	number int64      // of the last push by the mark, less than 0: to be looked at
 }
 
@@ -107,21 +107,22 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 // has waited for longer than the store is sure to remember it. Requires: the shard of e.
 func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
-	if p.units > 0 && now-p.began > lot.RepeatFor {
+	if p.units > 0 && now-p.since > lot.TurnAndRepeat {
 		// Nobody will know whether it was counted: the units stay taken from the slack.
 		s := slackOf(e)
 		s.Fetched = max(s.Fetched-p.units, 0)
 		p.units = 0
 	}
 	if p.units == 0 {
-		switch turn := lot.TurnAt(int64(now) - d.Clock.Lost()); {
-		case p.turn == 0:
-			p.turn, p.number = turn, -1
+		ticks := int64(now) - d.Clock.Lost()
+		switch turn := lot.TurnAt(ticks); {
+		case p.turn == 0: // an earlier entry of the key may have used its mark
+			p.turn, p.number, p.since = turn, -1, now-clock.Node(lot.SinceTurn(ticks))
 		case turn > p.turn:
-			p.turn, p.number = turn, 0
+			p.turn, p.number, p.since = turn, 0, now
 		}
 		if t.open > 0 && p.number >= 0 {
-			p.units, p.began, p.number, t.open = t.open, now, p.number+1, 0
+			p.units, p.number, t.open = t.open, p.number+1, 0
 		}
 	}
 	last := weir.Op{Limit: d.limit, Role: weir.Always, Verb: weir.Peek}

@@ -20,8 +20,11 @@ type Marks [3]*weir.Limit
 // can be.
 const (
 	turn, RepeatFor = 60_000_000, 20_000_000
-	markLife        = 90 * time.Second
-	markCount       = 1 << 40
+	// TurnAndRepeat is for how long after the beginning of a mark's turn the store is sure to
+	// remember the mark.
+	TurnAndRepeat = turn + RepeatFor
+	markLife      = 90 * time.Second
+	markCount     = 1 << 40
 )
 
 // NewMarks returns marks for calls on l, under a name by rand that nothing else has, nor ever
@@ -45,6 +48,9 @@ func NewMarks(l *weir.Limit, calls string, rand func() uint64) (m *Marks, err er
 // TurnAt returns the turn at an instant of the monotonic clock, in microseconds. It is
 // never zero.
 func TurnAt(ticks int64) int64 { return 1 + ticks/turn }
+
+// SinceTurn returns for how many microseconds that turn has lasted.
+func SinceTurn(ticks int64) int64 { return ticks % turn }
 
 // Op returns the op that counts the call of a key after so many by the mark of a turn. If
 // how many is not known, less than zero, it looks.
