@@ -12,10 +12,10 @@ import (
 )
 
 // Whatever the rules and the request, rules with nothing to choose are matched as if they
-// had.
+// had, and as Explain tells.
 func TestSinglesMatchAsOthers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(20, 26))
-	single, chosen := 0, 0 // descriptors
+	single, chosen := 0, 0 // branches, ops
 	own := weir.PerHour(3, algorithm.FixedWindow)
 	if err := own.Compile(); err != nil {
 		t.Fatal(err)
@@ -26,17 +26,22 @@ func TestSinglesMatchAsOthers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
+		again := func(r *weir.Request) *weir.Request {
+			return &weir.Request{Domain: r.Domain, Descriptors: r.Descriptors, Verb: r.Verb, Cost: r.Cost}
+		}
 		var requests []*weir.Request
 		var got [][]weir.Op
 		for range 30 {
 			r := randomRequest(rnd, own)
 			requests, got = append(requests, r), append(got, set.Match(nil, r))
+			if traced := set.match(nil, again(r), &trace{x: set.Explain(r)}); !alike(got[len(got)-1], traced) {
+				t.Fatalf("%+v\nmeets %+v,\nexplained %+v, under\n%s", r.Descriptors, got[len(got)-1], traced, text)
+			}
 		}
 		unmark(&set.first.root, func(*branch) { single++ })
 		for i, r := range requests {
-			again := &weir.Request{Domain: r.Domain, Descriptors: r.Descriptors, Verb: r.Verb, Cost: r.Cost}
-			want := set.Match(nil, again)
-			if len(got[i]) != len(want) || len(want) > 0 && !reflect.DeepEqual(got[i], want) {
+			want := set.Match(nil, again(r))
+			if !alike(got[i], want) {
 				t.Fatalf("%+v\nmeets %+v,\nelse %+v, under\n%s", r.Descriptors, got[i], want, text)
 			}
 			chosen += len(want)
@@ -45,6 +50,10 @@ func TestSinglesMatchAsOthers(t *testing.T) {
 	if single < 300 || chosen < 1000 {
 		t.Errorf("%d branches without choice, %d ops: too few to tell", single, chosen)
 	}
+}
+
+func alike(a, b []weir.Op) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
 }
 
 // unmark has branches from a level on be walked with choice, and calls each of them.
