@@ -34,14 +34,14 @@ func TestSinglesMatchAsOthers(t *testing.T) {
 		for range 30 {
 			r := randomRequest(rnd, own)
 			requests, got = append(requests, r), append(got, set.Match(nil, r))
-			if traced := set.match(nil, again(r), &trace{x: set.Explain(r)}); !alike(got[len(got)-1], traced) {
+			if traced := set.match(nil, again(r), &trace{x: set.Explain(r)}); !sameOps(got[len(got)-1], traced) {
 				t.Fatalf("%+v\nmeets %+v,\nexplained %+v, under\n%s", r.Descriptors, got[len(got)-1], traced, text)
 			}
 		}
 		unmark(&set.first.root, func(*branch) { single++ })
 		for i, r := range requests {
 			want := set.Match(nil, again(r))
-			if !alike(got[i], want) {
+			if !sameOps(got[i], want) {
 				t.Fatalf("%+v\nmeets %+v,\nelse %+v, under\n%s", r.Descriptors, got[i], want, text)
 			}
 			chosen += len(want)
@@ -52,7 +52,7 @@ func TestSinglesMatchAsOthers(t *testing.T) {
 	}
 }
 
-func alike(a, b []weir.Op) bool {
+func sameOps(a, b []weir.Op) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
 }
 
