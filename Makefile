@@ -27,11 +27,11 @@ build: ## build bin/weir
 # `make test` stays below six minutes there.
 #
 # The packages of CORE run under the race detector too, in short form. Those of STORES
-# (redis 54, memcached 12, shared 120) run in short form in `make test` and whole in
-# `make lab`, as they load every core themselves. Those of LAB run in `make lab` alone:
-# weir 91, server 82, fleet 65, hostile 59, postgres 62, rabbitmq 37, grpcserver 26,
-# sqlite 25, kafka 23, ratelimit 17, xds 15, deploytest 14, nats 14. Those of ALONE run one
-# after the other, as they start many processes; the others keep one core busy.
+# (redis 54, memcached 12, shared 120) run in short form in `make test`, one after the
+# other, and whole in `make lab`. Those of LAB run in `make lab` alone: weir 91, server 82,
+# fleet 65, postgres 62, hostile 59, rabbitmq 37, grpcserver 26, sqlite 25, kafka 23,
+# ratelimit 17, xds 15, deploytest 14, nats 14. Those of ALONE run one after the other, as
+# they start many processes.
 CORE   := . algorithm internal/admit rules shed store/memory store/internal/%
 STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \

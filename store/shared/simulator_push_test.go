@@ -15,8 +15,8 @@ type reports struct {
 	counted  [3]int64
 	// lost is the mark's op of a push that has no answer yet; its limit is nil if there is none.
 	lost weir.Op
-	// isUnsure: one was given up. Its number is not used again, so the next one that is
-	// repeated may be counted twice.
+	// isUnsure: one was given up, and its mark is used on. Its number is not used again, so the
+	// next one that is repeated may be counted twice.
 	isUnsure bool
 }
 
@@ -57,7 +57,7 @@ func (n *node) watchPushes() {
 			return send(f, ops)
 		}
 		mark := ops[0]
-		r.isUnsure = r.isUnsure || r.lost.Limit != nil && (r.lost.Limit != mark.Limit || r.lost.Headroom != mark.Headroom)
+		r.isUnsure = r.isUnsure || r.lost.Limit == mark.Limit && r.lost.Headroom != mark.Headroom
 		sent, err := send(f, ops)
 		if r.lost = mark; err == nil {
 			r.lost.Limit = nil

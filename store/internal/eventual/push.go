@@ -107,7 +107,7 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 // has waited for longer than the store is sure to remember it. Requires: the shard of e.
 func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
-	if p.units > 0 && now-p.since > lot.TurnAndRepeat {
+	if p.units > 0 && now-p.since > lot.KnownFor {
 		// Nobody will know whether it was counted: the units stay taken from the slack.
 		s := slackOf(e)
 		s.Fetched = max(s.Fetched-p.units, 0)

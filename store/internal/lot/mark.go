@@ -15,16 +15,14 @@ import (
 // the turn of one comes again, the store has forgotten it. The key tells entries apart.
 type Marks [3]*weir.Limit
 
-// A turn is so many microseconds long, and a call is repeated for RepeatFor; the store
-// remembers a mark for longer than both. It counts up to markCount, which is more than there
-// can be.
+// A turn is so many microseconds long, and a call that was begun in it is repeated for
+// RepeatFor, or until KnownFor from the beginning of the turn; the store remembers a mark for
+// longer. It counts up to markCount, which is more than there can be.
 const (
 	turn, RepeatFor = 60_000_000, 20_000_000
-	// TurnAndRepeat is for how long after the beginning of a mark's turn the store is sure to
-	// remember the mark.
-	TurnAndRepeat = turn + RepeatFor
-	markLife      = 90 * time.Second
-	markCount     = 1 << 40
+	KnownFor        = turn + RepeatFor
+	markLife        = 90 * time.Second
+	markCount       = 1 << 40
 )
 
 // NewMarks returns marks for calls on l, under a name by rand that nothing else has, nor ever
