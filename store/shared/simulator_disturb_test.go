@@ -73,11 +73,15 @@ func (f *fleet) disturb() {
 	}
 }
 
-// setClocks sets wall clocks of nodes forward and back, by up to five seconds.
+// setClocks sets wall clocks of nodes forward and back, by up to five seconds. One that is set
+// back while its node is suspended hides for how long that was (docs/explanation/faults.md).
 func (f *fleet) setClocks() {
 	for !f.isOver {
 		f.sleep(int64(f.ExpFloat64() * 5_000_000))
 		n, us := f.nodes[f.IntN(len(f.nodes))], f.Int64N(10_000_001)-5_000_000
+		if us < 0 && (n.stands || n.now < n.excused) {
+			continue
+		}
 		f.event("set clock", n.index, us)
 		n.wall += us
 	}

@@ -22,7 +22,8 @@
 //
 // What neither witness notices is left to the margin of [Node.Expiry]: the clocks of
 // both sides may drift, and be slewed, by 500 ppm each, and stand still together for
-// less than 100 ms.
+// less than 100 ms. A wall clock that is set back while the machine is suspended hides as
+// much of that, until the store answers.
 package clock
 
 import (

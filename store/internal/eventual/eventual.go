@@ -33,7 +33,9 @@
 //     push n is counted only while fewer than n were. So it is repeated until it is
 //     answered, and counted once, however often and late it arrives. The marks of a limit
 //     have a random name, so a node that was restarted finds none of before. What a new entry
-//     sends first looks at the mark, as an earlier entry of the key may have used it.
+//     sends first looks at the mark, as an earlier entry of the key may have used it. Another
+//     server that has the key until its own is back has marks of its own: what one of them
+//     refuses by a number that it has not told is pushed again, by the next that it tells.
 //   - Units of a push without an answer stay in the tally: nobody knows whether they are
 //     counted. When the store could forget the mark, 80 seconds after its turn began, they
 //     are taken off the slack for good.

@@ -142,6 +142,54 @@ func TestPushIsCountedOnce(t *testing.T) {
 	}
 }
 
+// While its server is lost another has the key, and has marks of its own: no push is taken for
+// counted that one of them has not counted.
+func TestNoPushIsLostBetweenServers(t *testing.T) {
+	for _, a := range lenders {
+		drops := 0
+		for seed := range uint64(60) {
+			r := rand.New(rand.NewPCG(seed, 4))
+			n, d := warm(t, a, 1, func(l *weir.Limit) { l.Period = 1000 * time.Hour })
+			n.isMoved = true
+			before := n.left(d.limit)
+			n.isMoved = false
+			spent := int64(1)
+			for range 100 {
+				if v, _, o := n.draw(d, 1+r.Int64N(3)); v == lot.Charged {
+					spent += o.Cost
+				}
+				n.true += r.Int64N(60_000)
+				if r.IntN(8) == 0 {
+					n.isMoved = !n.isMoved
+				}
+				n.PushDue(n.Clock.Now())
+				for len(n.flying) > 0 {
+					n.flying[0].loseCall, n.flying[0].loseAnswer = r.IntN(8) == 0, r.IntN(8) == 0
+					n.resume(0)
+				}
+				if e, y := n.entry(d); r.IntN(4) == 0 && y != nil && y.units() == 0 && !e.Pinned && e.Flight == nil {
+					n.Table.Shard(n.Table.Tag("k", d.limit)).Drop(e)
+					n.giveBack()
+					drops++
+				}
+			}
+			for range 2 { // what a server refuses is pushed again
+				n.pushAll()
+			}
+			counted := int64(0)
+			for _, n.isMoved = range []bool{true, false} {
+				counted += before - n.left(d.limit)
+			}
+			if counted < spent {
+				t.Errorf("%s, seed %d: the servers have counted %d of %d that were spent", a.Name(), seed, counted, spent)
+			}
+		}
+		if drops < 100 {
+			t.Errorf("%s: %d entries were dropped", a.Name(), drops)
+		}
+	}
+}
+
 // A push of which nobody knows whether it was counted stays taken from the slack.
 func TestUnsurePushIsGivenUp(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1, func(l *weir.Limit) { l.Period = time.Hour })

@@ -18,6 +18,26 @@ type push struct {
 	turn   int64      // of the mark, 0: none was used yet
 	since  clock.Node // when that began, or when the entry first used it
 	number int64      // of the last push by the mark, less than 0: to be looked at
+	// isElsewhere: number was learned from a server that has the key until its own is back,
+	// which may have counted more.
+	isElsewhere bool
+}
+
+// settle notes what the store answered to the mark's op, and whether the push was carried
+// out now. Else it was before. But a server that has not numbered the pushes may refuse one
+// that it has never seen: that is pushed again, by another number.
+func (p *push) settle(o *weir.Op, isCarriedOut bool) {
+	counted, isElsewhere := lot.Counted(o), o.Decision.Guarantee().Source == weir.FromSuccessor
+	if isCarriedOut || !isElsewhere && !p.isElsewhere {
+		p.units = 0
+	} else {
+		counted++
+	}
+	if counted > p.number {
+		p.number, p.isElsewhere = counted, isElsewhere
+	} else {
+		p.isElsewhere = p.isElsewhere && isElsewhere
+	}
 }
 
 // A dueItem is an entry that has something to be pushed, at an instant.
@@ -119,7 +139,7 @@ func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 		case p.turn == 0: // an earlier entry of the key may have used its mark
 			p.turn, p.number, p.since = turn, -1, now-clock.Node(lot.SinceTurn(ticks))
 		case turn > p.turn:
-			p.turn, p.number, p.since = turn, 0, now
+			p.turn, p.number, p.since, p.isElsewhere = turn, 0, now, false
 		}
 		if t.open > 0 && p.number >= 0 {
 			p.units, p.number, t.open = t.open, p.number+1, 0
@@ -167,8 +187,8 @@ func (d *Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.N
 			e.Add(s, 1)
 		}
 	}
-	if t.push.units = 0; t.push.number < 0 {
-		t.push.number = lot.Counted(&ops[0])
+	if t.push.units > 0 || t.push.number < 0 {
+		t.push.settle(&ops[0], isCounted)
 	}
 	e.Known.Update(last.Decision, sent, now)
 }

@@ -33,8 +33,11 @@ type world struct {
 	true   int64 // microseconds
 	served atomic.Int64
 	store  *memory.Store
-	nodes  []*node
-	flying []*flight
+	// other is asked while isMoved: a server that has the keys until theirs is back.
+	other   *memory.Store
+	isMoved bool
+	nodes   []*node
+	flying  []*flight
 	// stray are calls that are still under way though nobody waits for them: those that
 	// are late, and copies of others.
 	stray  [][]weir.Op
@@ -62,8 +65,10 @@ type node struct {
 
 func newWorld(t *testing.T, nodes int) *world {
 	w := &world{T: t, true: 1000}
-	w.store = memory.New(memory.Options{MaxBytes: 1 << 22, Now: w.served.Load})
-	t.Cleanup(func() { w.store.Close() })
+	for _, s := range []**memory.Store{&w.store, &w.other} {
+		*s = memory.New(memory.Options{MaxBytes: 1 << 22, Now: w.served.Load})
+		t.Cleanup(func() { (*s).Close() })
+	}
 	for range nodes {
 		w.nodes = append(w.nodes, w.newNode())
 	}
@@ -125,9 +130,18 @@ func (n *node) call(_ *lot.Flight, ops []weir.Op) (clock.Node, error) {
 
 func (w *world) take(ops []weir.Op) {
 	w.Helper()
+	store := w.store
+	if w.isMoved {
+		store = w.other
+	}
 	w.served.Store(epoch + w.true)
-	if err := w.store.Take(context.Background(), ops); err != nil {
+	if err := store.Take(context.Background(), ops); err != nil {
 		w.Fatal(err)
+	}
+	for i := range ops {
+		if o := &ops[i]; w.isMoved {
+			o.Decision.Limit = o.Limit.From(weir.FromSuccessor)
+		}
 	}
 }
 
