@@ -74,9 +74,11 @@ func (s *server) take(ops []weir.Op) {
 // failOver has another server take over, which lacks the last writes, and whose clock is
 // another.
 func (s *server) failOver(lost, set int64) {
+	isLost := [limits]bool{}
 	s.rows.lose(s.time()-lost, func(w *write) {
 		if i := s.limitOf(w.id); i >= 0 && w.cost > 0 {
 			s.truths[i].forgive(w.cost)
+			isLost[i] = true
 		}
 	})
 	s.lostAt = s.now
@@ -85,7 +87,9 @@ func (s *server) failOver(lost, set int64) {
 		if s.homes[i] != s {
 			continue
 		}
-		if t.failOver(); set != 0 && i != atStrict {
+		// What servers alone decide goes by a clock that was set too, but for the window that
+		// began with a write that is lost: before that this one goes on with the last.
+		if t.failOver(); set != 0 && i != atStrict || set < 0 && isLost[i] {
 			t.restart()
 		}
 	}
