@@ -191,6 +191,9 @@ func (d *driver) served(s *server, ops []weir.Op, a *asking) {
 		switch {
 		case at < 0 || o.Limit.Traits()&weir.Leases != 0 || !o.Charged || isPush:
 		case isForeground && o.Verb == weir.Spend && o.Role <= weir.Always && o.Decision.Allowed():
+			if n.layout == regions && len(ops) == 3 && a.charged[at] == o.Cost {
+				n.combined++ // a region sends the spends of one key that came together one after the other
+			}
 			if i == 0 || ops[0].Role != weir.Always {
 				a.charge(at, o.Cost)
 			}
