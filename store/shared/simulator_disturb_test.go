@@ -65,7 +65,7 @@ func (f *fleet) disturb() {
 			at := f.IntN(limits)
 			l := f.limits[at]
 			v := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: f.counts[at] * (3 + f.Int64N(6)) / 4, Period: l.Period, Consistency: l.Consistency}
-			if f.compile(v); v.ID() == l.ID() { // else it starts afresh
+			if f.compile(v); v.ID() == l.ID() && f.shareIDOf(v) == f.shareIDOf(l) { // else it starts afresh
 				f.limits[at] = v
 				f.truths[at].change(f.mostOf(v))
 			}

@@ -165,3 +165,8 @@ func shareOf(l *weir.Limit, parts int64) *weir.Limit {
 	}
 	return v
 }
+
+// shareIDOf returns the ID of that part: with another a node begins to count its share afresh.
+func (f *fleet) shareIDOf(l *weir.Limit) uint64 {
+	return f.compile(shareOf(l, f.partsOf(l))).ID()
+}
