@@ -11,7 +11,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lab race lint fuzz families soak mutants house bench release packages release-tools release-files proto dashboard docs rename servers
+.PHONY: help run build test lab race lint vulncheck fuzz families soak mutants house bench release packages release-tools release-files proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,10 +111,11 @@ release-files: build
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -shuffle=on -timeout 30m $(PACKAGES)
 
-lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
+lint: ## gofmt, vet, staticcheck, actionlint, a 32-bit build, go.mod in order
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(STATIC) $(PACKAGES)
+	$(GO) tool -modfile=tools/go.mod actionlint
 	GOARCH=386 CGO_ENABLED=0 $(GO) build $(PACKAGES)
 	$(GO) mod tidy -diff
 	cd lab/bench && $(GO) mod tidy -diff
@@ -122,6 +123,9 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	cd client/browser/chromium && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
 	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff
+
+vulncheck: ## known vulnerabilities of the code that the binary calls (asks vuln.go.dev)
+	$(GO) tool -modfile=tools/go.mod govulncheck $(VULNFLAGS) ./cmd/weir
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
