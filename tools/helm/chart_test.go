@@ -314,7 +314,7 @@ func TestChartIsAsTheManifests(t *testing.T) {
 		"ports of the service":      {sa.Ports, sb.Ports},
 		"clusterIP":                 {sa.ClusterIP, sb.ClusterIP},
 		"budget":                    {da.MaxUnavailable, db.MaxUnavailable},
-		"image but for its tag":     {untagged(ca.Image), untagged(cb.Image)},
+		"image":                     {ca.Image, cb.Image},
 		"rules are read only":       {ca.VolumeMounts[0].ReadOnly, cb.VolumeMounts[0].ReadOnly},
 		"rules come from subPaths":  {ca.VolumeMounts[0].SubPath, cb.VolumeMounts[0].SubPath},
 	} {
@@ -330,8 +330,6 @@ func TestChartIsAsTheManifests(t *testing.T) {
 		t.Errorf("a drain takes %s and %s, and is cut after %s", delay, timeout, grace)
 	}
 }
-
-func untagged(image string) string { return image[:strings.LastIndex(image, ":")] }
 
 // argument returns the value of a flag.
 func argument(args []string, name string) string {

@@ -15,6 +15,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{- define "weir.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "weir.shared" -}}
 {{- if or .Values.redis.url .Values.redis.existingSecret }}yes{{ end }}
 {{- end }}
@@ -35,6 +41,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled (not .Values.admin.existingSecret) }}
 {{- fail "serviceMonitor needs admin.existingSecret: metrics are on the admin port, which leaves loopback with a token alone" }}
+{{- end }}
+{{- if and .Values.image.digest .Values.image.tag }}
+{{- fail "image.digest and image.tag are both given: keep one" }}
 {{- end }}
 {{- if and .Values.redis.url .Values.redis.existingSecret }}
 {{- fail "redis.url and redis.existingSecret are both given: keep one" }}
