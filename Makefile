@@ -78,6 +78,7 @@ lab: servers ## what make test leaves out: whole stores, real servers and browse
 	$(GO) run ./lab/mutants
 	cd lab/bench && $(GO) vet ./... && $(GO) test -p 1 -vet=off -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test -p 1 -vet=off ./...
+	cd tools && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd tools/helm && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd tools/compose && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd client/browser/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
@@ -108,6 +109,7 @@ release-files: build
 	bin/weir completion zsh >bin/release/completions/_weir
 	bin/weir completion fish >bin/release/completions/weir.fish
 	bin/weir completion powershell >bin/release/completions/weir.ps1
+	$(GO) -C tools run ./licenses -texts ../bin/release/THIRD-PARTY
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -shuffle=on -timeout 30m $(PACKAGES)
@@ -122,6 +124,7 @@ lint: ## gofmt, vet, staticcheck, actionlint, a 32-bit build, go.mod in order
 	cd lab/bench && $(GO) mod tidy -diff
 	cd examples/middleware && $(GO) mod tidy -diff
 	cd client/browser/chromium && $(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
 	cd tools/compose && $(GO) mod tidy -diff
 	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff

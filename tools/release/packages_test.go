@@ -32,7 +32,7 @@ func TestDeb(t *testing.T) {
 	deb := only(t, dist, "*_linux_amd64.deb")
 	at, installed := install(t, deb)
 	t.Run("files", func(t *testing.T) {
-		for _, f := range append(files, "/usr/share/zsh/vendor-completions/_weir", "/usr/share/doc/weir/copyright") {
+		for _, f := range append(files, "/usr/share/zsh/vendor-completions/_weir", "/usr/share/doc/weir/copyright", "/usr/share/doc/weir/THIRD-PARTY") {
 			if info, err := os.Stat(at + f); err != nil || info.Size() == 0 || info.Mode()&0o022 != 0 {
 				t.Errorf("%s: %v, %v", f, info, err)
 			}
@@ -190,7 +190,7 @@ func TestRPM(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, f := range append(slices.Clone(files), "/usr/share/zsh/site-functions/_weir", "/usr/share/licenses/weir/LICENSE") {
+	for _, f := range append(slices.Clone(files), "/usr/share/zsh/site-functions/_weir", "/usr/share/licenses/weir/LICENSE", "/usr/share/licenses/weir/THIRD-PARTY") {
 		if info, err := os.Stat(at + f); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v, %v", f, info, err)
 		}

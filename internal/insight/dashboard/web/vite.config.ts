@@ -16,6 +16,8 @@ export default defineConfig({
     target: "es2022",
     // A policy that has no room for data: beside images keeps every file a file.
     assetsInlineLimit: 0,
+    // The texts of what is bundled: whoever has the page has them too.
+    license: { fileName: "licenses.md" },
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
   },
