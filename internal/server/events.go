@@ -221,6 +221,15 @@ func liveHandler(t *eventPipeline) http.Handler {
 	return live.Handler(live.Options{Broadcast: t.broadcast, Meter: t.meter})
 }
 
+// EventQueue returns the queue that events of decisions of s go to, nil where there is
+// none. Events of earlier decisions can be published there. The server closes it.
+func EventQueue(s *Server) event.Queue {
+	if s.events == nil {
+		return nil
+	}
+	return s.events.queue
+}
+
 // run begins to tell.
 func (t *eventPipeline) run() {
 	ctx, stop := context.WithCancel(context.Background())

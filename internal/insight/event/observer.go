@@ -61,13 +61,16 @@ type Options struct {
 	MaxRecords int
 	// MaxBacklog is the most events that wait for the queue. Zero means 200,000.
 	MaxBacklog int
+	// Now tells the time of roll-ups and of events, for decisions of another clock that
+	// Flush hands over. Zero means time.Now.
+	Now func() time.Time
 	// Log is told when the queue stops taking events and when it takes them again.
 	// Zero means nobody is told.
 	Log *slog.Logger
 }
 
 // Observer hears decisions and tells them to a queue. Observe is safe for
-// concurrent use; Run is called once.
+// concurrent use; Run is called once, or Flush in its place.
 type Observer struct {
 	opt    Options
 	source string
@@ -81,7 +84,7 @@ type Observer struct {
 	dropped atomic.Uint64
 	failed  atomic.Uint64
 
-	// The rest is Run's, but for top, outbox and known, which lock, and what decisions and
+	// The rest is that of Run or Flush, but for top, outbox and known, which lock, and what decisions and
 	// answers count in rollups.
 	merge   *merger
 	rollups *roller
@@ -89,13 +92,15 @@ type Observer struct {
 	top     top
 	names   *keyHasher
 	known   knownKeys
+	// schedule is nil until the first of what is due was looked for.
+	schedule *schedule
 	// droppedBefore is what dropped was when records were told last.
 	droppedBefore uint64
 	// sequence numbers events.
 	sequence uint64
 }
 
-// New returns an observer. It tells nothing until Run.
+// New returns an observer. It tells nothing until Run or Flush.
 func New(opt Options) (*Observer, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
@@ -150,6 +155,9 @@ func (opt *Options) complete() error {
 	opt.Ring = cmp.Or(opt.Ring, 8192)
 	opt.MaxRecords = cmp.Or(opt.MaxRecords, 20_000)
 	opt.MaxBacklog = cmp.Or(opt.MaxBacklog, 200_000)
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case opt.Every < 10*time.Millisecond || opt.Every > time.Minute:
@@ -209,7 +217,7 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) 
 	}
 	s.limit, s.source = limit, op.Decision.Limit
 	if s.now = op.Now; s.now == 0 {
-		s.now = time.Now().UnixMicro() // the store was not asked, or does not tell
+		s.now = o.opt.Now().UnixMicro() // the store was not asked, or does not tell
 	}
 	s.isResponse = false
 	s.cost, s.remaining = op.Cost, op.Decision.Remaining
@@ -253,7 +261,7 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 		}
 		s.isResponse = true
 		s.limit, s.source = op.Limit, nil
-		s.now = time.Now().UnixMicro()
+		s.now = o.opt.Now().UnixMicro()
 		s.hash, s.outcome, s.decided = hash, op.Outcome, false
 		s.cost, s.remaining, s.retry = 0, 0, 0
 		s.status, s.delay = int16(min(max(res.Code, weir.NoAnswer), weir.MaxCode)), micros.Of(max(res.Duration, 0))

@@ -29,18 +29,16 @@ func (o *Observer) Run(ctx context.Context) error {
 	var sender sync.WaitGroup
 	sender.Go(func() { o.outbox.run(sending) })
 
-	o.rollups.from = time.Now()
-	o.rollups.learn()
+	o.begin()
 	drain := time.NewTicker(drainEvery)
 	defer drain.Stop()
-	schedule := newSchedule(o.opt, time.Now())
 	for ctx.Err() == nil {
 		select {
 		case <-drain.C:
 		case <-ctx.Done():
 		}
 		o.drain()
-		o.due(schedule.due(time.Now()))
+		o.due(o.schedule.due(o.opt.Now()))
 	}
 	o.drain()
 	o.due(due{records: true, rollups: true})
@@ -54,6 +52,31 @@ func (o *Observer) Run(ctx context.Context) error {
 		return fmt.Errorf("event: the queue did not take the last events: %w", err)
 	}
 	return nil
+}
+
+// Flush does what Run does at one instant, that of Options.Now, and returns when the
+// queue has taken the events. It is for decisions on another clock than the machine's,
+// such as those of an hour that is played in a second: call it at the beginning, after
+// each second of that clock, and not while another call or Run is under way. The error
+// says that the queue did not take events, which are lost.
+func (o *Observer) Flush(ctx context.Context) error {
+	if o.schedule == nil {
+		o.begin()
+	}
+	o.drain()
+	o.due(o.schedule.due(o.opt.Now()))
+	if err := o.outbox.flush(ctx); err != nil {
+		return fmt.Errorf("event: the queue did not take events: %w", err)
+	}
+	return nil
+}
+
+// begin begins what is counted from now on.
+func (o *Observer) begin() {
+	now := o.opt.Now()
+	o.rollups.from = now
+	o.rollups.learn()
+	o.schedule = newSchedule(o.opt, now)
 }
 
 // schedule says what is to be done when.
@@ -116,7 +139,7 @@ func (o *Observer) due(d due) {
 		events = o.reportRecords()
 	}
 	if d.rollups {
-		for _, r := range o.rollups.roll(time.Now()) {
+		for _, r := range o.rollups.roll(o.opt.Now()) {
 			events = append(events, Event{Rollup: r})
 		}
 		if l := o.Loss(); l != (Loss{}) {
@@ -126,7 +149,7 @@ func (o *Observer) due(d due) {
 	if len(events) == 0 {
 		return
 	}
-	now := time.Now().UTC()
+	now := o.opt.Now().UTC()
 	for i := range events {
 		o.sequence++
 		events[i].Source, events[i].Sequence, events[i].Time, events[i].Region = o.source, o.sequence, now, o.opt.Region
@@ -139,7 +162,7 @@ func (o *Observer) due(d due) {
 
 // reportRecords returns the records as events.
 func (o *Observer) reportRecords() []Event {
-	now := time.Now().UnixMicro()
+	now := o.opt.Now().UnixMicro()
 	o.fast.take(func(c *fastCell, n int64) { o.merge.addFast(c, n, now) })
 	records := o.merge.take()
 	if len(records) == 0 {
