@@ -21,6 +21,7 @@ var invocation = regexp.MustCompile("(?m)(?:^[ \t]*(?:[$#] *)?|`)(?:go run \\./c
 func TestCommandLinesInTheDocs(t *testing.T) {
 	texts := map[string]string{
 		"help of serve":      (&serveCmd{}).Help(),
+		"help of demo":       (&demoCmd{}).Help(),
 		"help of analytics":  (&analyticsCmd{}).Help(),
 		"help of ratelimit":  (&ratelimitCmd{}).Help(),
 		"help of check":      (&checkCmd{}).Help(),

@@ -29,6 +29,7 @@ var errNo = errors.New("no")
 
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
+	Demo       demoCmd       `cmd:"" help:"Run a gateway with made-up clients, and show them on the dashboard."`
 	Analytics  analyticsCmd  `cmd:"" help:"Keep what servers tell through a queue, and answer questions about it."`
 	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`

@@ -56,6 +56,9 @@ var floors = [][]string{
 		"internal/server",
 	},
 	{
+		"internal/demo",
+	},
+	{
 		"cmd/weir",
 	},
 }

@@ -1,0 +1,50 @@
+package demo
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// goOn lets the clients act over the network, each by itself, until ctx ends or one
+// fails. behind is by how much it is later than they know.
+func (c *crowd) goOn(ctx context.Context, url string, behind time.Duration) error {
+	network := &http.Transport{MaxIdleConnsPerHost: 8}
+	defer network.CloseIdleConnections()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	ended := make(chan error, len(c.clients))
+	for _, one := range c.clients {
+		all.Go(func() { ended <- one.goOn(ctx, network, url, behind) })
+	}
+	first := <-ended
+	stop()
+	all.Wait()
+	return first
+}
+
+// mostBehind is how late a client may be before it goes on from there: after a machine
+// slept, nobody hurries.
+const mostBehind = 250 * time.Millisecond
+
+// goOn sends a client's requests when it is time for each, until ctx ends.
+func (c *client) goOn(ctx context.Context, network http.RoundTripper, url string, behind time.Duration) error {
+	for {
+		wait := time.Until(c.at.Add(behind))
+		if wait < -mostBehind {
+			behind -= wait
+		}
+		next := time.NewTimer(max(wait, 0))
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			next.Stop()
+			return ctx.Err()
+		}
+		if err := c.send(ctx, network, url); err != nil {
+			return err
+		}
+	}
+}
