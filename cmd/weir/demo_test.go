@@ -53,7 +53,8 @@ func TestDemo(t *testing.T) {
 				return false
 			}
 		}
-		return true
+		// Two of each of the six who guess passwords.
+		return regexp.MustCompile(`(?m)^weir_decisions_total\{decision="allowed",.*login.*\} (1[2-9]|[2-9]\d)`).MatchString(text)
 	})
 	want := verdictsOf(t, n.Output())
 	var list struct {
@@ -89,10 +90,37 @@ func TestDemo(t *testing.T) {
 			seen[row] = true
 		}
 	}
+	keepsItsPromise(t, n)
 	if err := n.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	endsCleanly(t, n, files)
+}
+
+// keepsItsPromise fails unless the dashboard says that the sliding window of /login never
+// let more pass than it promises, from the past into the present too.
+func keepsItsPromise(t *testing.T, n *node) {
+	t.Helper()
+	_, text := get(t, n.admin+"/v1/analytics/accuracy?from=-1h")
+	var accuracy struct {
+		Rules []struct {
+			Algorithm        string
+			Allowance, Worst int64
+			Keys             int
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &accuracy); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, r := range accuracy.Rules {
+		if r.Algorithm == "sliding_window" && r.Keys == 6 {
+			if r.Worst > r.Allowance {
+				t.Errorf("%d of %d passed in a minute", r.Worst, r.Allowance)
+			}
+			return
+		}
+	}
+	t.Errorf("no sliding window in %s", text)
 }
 
 // verdictsOf reads from the table of the demo what each address is taken for, by key.

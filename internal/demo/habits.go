@@ -66,6 +66,19 @@ func pacing(every time.Duration) func(*client, response) time.Duration {
 	}
 }
 
+// pausing has a pause of more than a minute that ends at an instant.
+func pausing(until time.Time, wait func(*client, response) time.Duration) func(*client, response) time.Duration {
+	return func(c *client, got response) time.Duration {
+		after := wait(c, got)
+		if next := c.at.Add(after); next.Before(until) && next.After(until.Add(-pause)) {
+			return until.Sub(c.at) + c.between(0, time.Second)
+		}
+		return after
+	}
+}
+
+const pause = 61 * time.Second
+
 // ignoring sends once every so long, a little more often and less often as time goes by,
 // whatever the response is.
 func ignoring(every time.Duration) func(*client, response) time.Duration {

@@ -57,7 +57,7 @@ func newPast(from time.Time, ruleFile string, conf event.Options) (*past, error)
 		return nil, err
 	}
 	p.store = memory.New(memory.Options{MaxBytes: 4 << 20, Now: p.now.Load})
-	limiter, err := weir.New(p.store, live, weir.Options{Observers: []weir.Observer{p.observer}})
+	limiter, err := weir.New(p.store, live, weir.Options{Observers: []weir.Observer{working{p.observer}}})
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -67,6 +67,15 @@ func newPast(from time.Time, ruleFile string, conf event.Options) (*past, error)
 	}
 	p.shop = limits.Handler(http.HandlerFunc(serveShop))
 	return p, nil
+}
+
+// working tells an observer that responses took as long as they do over the network.
+type working struct{ *event.Observer }
+
+// ObserveResult implements weir.ResultObserver.
+func (w working) ObserveResult(r *weir.Request, res weir.Result) {
+	res.Duration = drawWork()
+	w.Observer.ObserveResult(r, res)
 }
 
 func (p *past) close() error { return p.store.Close() }

@@ -3,6 +3,7 @@ package demo
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
@@ -17,6 +18,20 @@ func serveShop(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "served by the shop behind the gateway")
 }
 
+// serveSlowly is serveShop after as long as a shop takes.
+func serveSlowly(w http.ResponseWriter, r *http.Request) {
+	t := time.NewTimer(drawWork())
+	defer t.Stop()
+	select {
+	case <-t.C:
+		serveShop(w, r)
+	case <-r.Context().Done():
+	}
+}
+
+// drawWork draws how long the shop takes for a response.
+func drawWork() time.Duration { return 15*time.Millisecond + rand.N(45*time.Millisecond) }
+
 // shop is the upstream on a port of its own. Close it.
 type shop struct {
 	server http.Server
@@ -30,7 +45,7 @@ func openShop() (*shop, error) {
 		return nil, fmt.Errorf("the upstream of the demo: %w", err)
 	}
 	s := &shop{url: "http://" + ln.Addr().String(), ended: make(chan error, 1)}
-	s.server = http.Server{Handler: http.HandlerFunc(serveShop), ReadHeaderTimeout: 5 * time.Second}
+	s.server = http.Server{Handler: http.HandlerFunc(serveSlowly), ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.ended <- s.server.Serve(ln) }()
 	return s, nil
 }
