@@ -1,9 +1,12 @@
 package client
 
 import (
+	"encoding/json"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -212,6 +215,45 @@ func TestThrottleProbes(t *testing.T) {
 	}
 	if refusedLate > 120 {
 		t.Errorf("%d requests of 6000 were refused six minutes after the service was back", refusedLate)
+	}
+}
+
+// TestThrottleConformance: the throttles of all clients refuse alike.
+func TestThrottleConformance(t *testing.T) {
+	var file struct {
+		Throttle []struct {
+			Name    string `json:"name"`
+			Options struct{ Window, Probe float64 }
+			Accept  bool         `json:"accept"`
+			Begins  [][4]float64 `json:"begins"` // when, what is drawn, how often, how many are sent
+		} `json:"throttle"`
+	}
+	b, err := os.ReadFile(filepath.Join("testdata", "conformance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &file); err != nil || len(file.Throttle) == 0 {
+		t.Fatal(err)
+	}
+	for _, c := range file.Throttle {
+		h, err := NewThrottle(ThrottleOptions{Window: time.Duration(c.Options.Window * 1e9), Probe: time.Duration(c.Options.Probe * 1e9)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range c.Begins {
+			sent := 0
+			for range int(b[2]) {
+				if ticket, ok := h.begin(int64(b[0]*1e9), uint32(b[1])); ok {
+					sent++
+					if c.Accept {
+						h.Accept(ticket)
+					}
+				}
+			}
+			if sent != int(b[3]) {
+				t.Errorf("%s: %v sends %d", c.Name, b, sent)
+			}
+		}
 	}
 }
 

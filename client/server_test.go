@@ -68,6 +68,12 @@ type server struct {
 // serve starts the service on addr, a free port if that is empty.
 func serve(t *testing.T, addr string, args ...string) *server {
 	t.Helper()
+	return serveRules(t, rules, addr, args...)
+}
+
+// serveRules is serve with other rules.
+func serveRules(t *testing.T, rules, addr string, args ...string) *server {
+	t.Helper()
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,394 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/client"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// conformance is the file of cases that the clients of every language run.
+type conformance struct {
+	About  []string                   `json:"about"`
+	Rules  string                     `json:"rules"`
+	Bodies map[string]json.RawMessage `json:"bodies"`
+	Cases  []struct {
+		Name    string          `json:"name"`
+		Server  string          `json:"server"`
+		Options json.RawMessage `json:"options"`
+		Each    []reply         `json:"each"`
+		Steps   []step          `json:"steps"`
+	} `json:"cases"`
+	Throttle []json.RawMessage `json:"throttle"`
+}
+
+type step struct {
+	Answer   *reply         `json:"answer"`
+	Answers  []reply        `json:"answers"`
+	Advance  float64        `json:"advance"`
+	Do       string         `json:"do"`
+	Check    checkOf        `json:"check"`
+	Checks   []checkOf      `json:"checks"`
+	Copies   int            `json:"copies"`
+	ClientID string         `json:"client_id"`
+	Handle   string         `json:"handle"`
+	Actual   int64          `json:"actual"`
+	As       string         `json:"as"`
+	Times    int            `json:"times"`
+	Together int            `json:"together"`
+	Timeout  float64        `json:"timeout"`
+	Expect   map[string]any `json:"expect"`
+}
+
+type checkOf struct {
+	Domain   string      `json:"domain"`
+	Entries  [][2]string `json:"entries"`
+	Cost     int64       `json:"cost"`
+	Priority int         `json:"priority"`
+	Lease    string      `json:"lease"`
+}
+
+func (k checkOf) check() client.Check {
+	var entries []weir.Entry
+	for _, e := range k.Entries {
+		entries = append(entries, weir.Entry{Key: e[0], Value: e[1]})
+	}
+	c := client.Of(k.Domain, entries...)
+	c.Cost, c.Priority, c.Lease = k.Cost, k.Priority, k.Lease
+	return c
+}
+
+// TestConformance runs the cases that every client of Weir passes.
+func TestConformance(t *testing.T) {
+	f := readConformance(t)
+	for _, c := range f.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			var addr string
+			var s *script
+			switch c.Server {
+			case "weir":
+				addr = serveRules(t, f.Rules, "").addr
+			case "script":
+				s = newScript(t, f.Bodies)
+				addr = s.Listener.Addr().String()
+			case "away":
+				addr = fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
+			default:
+				t.Fatalf("no server %q", c.Server)
+			}
+			for i := range max(len(c.Each), 1) {
+				bubble.Test(t, func(t *testing.T) {
+					r := newConformer(t, addr, s, c.Options)
+					if c.Each != nil {
+						s.answer(c.Each[i : i+1])
+						r.where = fmt.Sprintf("answer %d: ", i)
+					}
+					for j, st := range c.Steps {
+						r.run(t, j, st)
+					}
+				})
+			}
+		})
+	}
+}
+
+func readConformance(t *testing.T) (f conformance) {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "conformance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	d := json.NewDecoder(file)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// conformer runs the steps of one case.
+type conformer struct {
+	c            *client.Client
+	s            *script
+	calls        int // before the case
+	where        string
+	reservations map[string]client.Reservation
+	leases       map[string]client.Lease
+}
+
+func newConformer(t *testing.T, addr string, s *script, options json.RawMessage) *conformer {
+	t.Helper()
+	var o struct {
+		Domain      string  `json:"domain"`
+		Fallback    string  `json:"fallback"`
+		Budget      float64 `json:"budget"`
+		MaxRemember float64 `json:"max_remember"`
+		MaxInFlight int     `json:"max_in_flight"`
+		Throttle    struct {
+			Ratio float64 `json:"ratio"`
+			Least int     `json:"least"`
+		} `json:"throttle"`
+	}
+	if len(options) > 0 {
+		if err := json.Unmarshal(options, &o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opt := client.Options{
+		Domain: o.Domain, Budget: duration(o.Budget), MaxRemember: duration(o.MaxRemember), MaxInFlight: o.MaxInFlight,
+		Throttle: client.ThrottleOptions{Ratio: o.Throttle.Ratio, Least: o.Throttle.Least},
+	}
+	if o.Fallback == "deny" {
+		opt.Fallback = client.Deny
+	}
+	if opt.Budget == 0 {
+		opt.Budget = 5 * time.Second
+	}
+	var err error
+	way := &frozen{Transport: http.Transport{DisableKeepAlives: true}, s: s}
+	if opt.Wire, err = client.NewHTTP(client.HTTPOptions{URL: "http://" + addr, Transport: way}); err != nil {
+		t.Fatal(err)
+	}
+	r := &conformer{s: s, reservations: map[string]client.Reservation{}, leases: map[string]client.Lease{}}
+	if r.c, err = client.New(opt); err != nil {
+		t.Fatal(err)
+	}
+	if s != nil {
+		r.calls = s.calls
+	}
+	return r
+}
+
+func duration(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
+
+func (r *conformer) run(t *testing.T, i int, st step) {
+	t.Helper()
+	switch {
+	case st.Answer != nil:
+		r.s.answer([]reply{*st.Answer})
+		return
+	case st.Answers != nil:
+		r.s.answer(st.Answers)
+		return
+	case st.Advance != 0:
+		time.Sleep(duration(st.Advance))
+		return
+	}
+	var together sync.WaitGroup
+	for range st.Together {
+		together.Go(func() { _, _ = r.ask(st) })
+	}
+	together.Wait()
+	for n := range max(st.Times, 1) {
+		got := map[string]any{}
+		if st.Do != "" && st.Together == 0 {
+			start := time.Now()
+			var err error
+			if got, err = r.ask(st); err != nil {
+				maps.Copy(got, failure(err))
+			}
+			got["slept"] = time.Since(start).Seconds()
+			for _, k := range []string{"error", "refused"} {
+				if got[k] != nil && st.Expect[k] == nil {
+					t.Fatalf("%sstep %d, time %d, %s: %v", r.where, i, n, st.Do, err)
+				}
+			}
+		}
+		b, err := json.Marshal(r.c.Counters())
+		var counters any
+		if err != nil || json.Unmarshal(b, &counters) != nil {
+			t.Fatal(err)
+		}
+		got["counters"] = counters
+		if r.s != nil {
+			r.s.mu.Lock()
+			got["calls"], got["request"] = float64(r.s.calls-r.calls), r.s.request
+			r.s.mu.Unlock()
+		}
+		if k := differs(st.Expect, got); k != "" {
+			t.Fatalf("%sstep %d, time %d, %s: %s of %v, want %v", r.where, i, n, st.Do, k, got, st.Expect)
+		}
+	}
+}
+
+// ask makes the call of a step, and returns what is expected of.
+func (r *conformer) ask(st step) (map[string]any, error) {
+	ctx := context.Background()
+	if st.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, duration(st.Timeout))
+		defer cancel()
+	}
+	var d client.Decision
+	var err error
+	k := st.Check.check()
+	switch st.Do {
+	case "check":
+		d, err = r.c.Check(ctx, k)
+	case "peek":
+		d, err = r.c.Peek(ctx, k)
+	case "should_allow":
+		d, err = r.c.ShouldAllow(ctx, st.ClientID)
+	case "wait":
+		d, err = r.c.Wait(ctx, k)
+	case "check_all":
+		return r.askAll(ctx, st)
+	case "reserve":
+		res, err := r.c.Reserve(ctx, k)
+		r.reservations[st.As] = res
+		got := facts(res.Decision)
+		got["handle"] = res.Handle != ""
+		return got, err
+	case "commit", "cancel":
+		res := r.reservations[st.As]
+		if st.Handle != "" {
+			res.Handle = st.Handle
+		}
+		var s client.Settlement
+		if st.Do == "commit" {
+			s, err = r.c.Commit(ctx, res, st.Actual)
+		} else {
+			s, err = r.c.Cancel(ctx, res)
+		}
+		return map[string]any{"reserved": float64(s.Reserved), "actual": float64(s.Actual)}, err
+	case "acquire", "renew":
+		var l client.Lease
+		if st.Do == "acquire" {
+			l, d, err = r.c.Acquire(ctx, k)
+		} else {
+			l, d, err = r.c.Renew(ctx, r.leases[st.As])
+		}
+		r.leases[st.As] = l
+		got := facts(d)
+		got["handle"] = l.Check.Lease != ""
+		return got, err
+	case "release":
+		return map[string]any{}, r.c.Release(ctx, r.leases[st.As])
+	default:
+		err = fmt.Errorf("nothing does %q", st.Do)
+	}
+	return facts(d), err
+}
+
+func (r *conformer) askAll(ctx context.Context, st step) (map[string]any, error) {
+	var ks []client.Check
+	for _, k := range st.Checks {
+		ks = append(ks, k.check())
+	}
+	ds, err := r.c.CheckAll(ctx, slices.Repeat(ks, max(st.Copies, 1)))
+	all := []any{}
+	for _, d := range ds {
+		all = append(all, facts(d))
+	}
+	return map[string]any{"all": all}, err
+}
+
+// facts returns what can be expected of a decision.
+func facts(d client.Decision) map[string]any {
+	seconds := func(d time.Duration) any {
+		if d == weir.Never {
+			return "never"
+		}
+		return d.Seconds()
+	}
+	got := map[string]any{
+		"allowed": d.Allowed, "source": d.Source.String(), "degraded": d.Degraded, "delay": d.Delay.Seconds(),
+		"retry_after": seconds(d.RetryAfter), "reset_after": seconds(d.ResetAfter), "remaining": "unknown", "algorithm": "none", "cause": cause(d.Cause),
+	}
+	if d.Remaining >= 0 {
+		got["remaining"] = float64(d.Remaining)
+	}
+	if d.Limit != nil {
+		got["algorithm"] = d.Limit.Algorithm
+	}
+	return got
+}
+
+func cause(err error) string {
+	var busy *client.Busy
+	switch {
+	case err == nil:
+		return "none"
+	case errors.Is(err, client.ErrOpen):
+		return "open"
+	case errors.Is(err, client.ErrThrottled):
+		return "throttled"
+	case errors.Is(err, client.ErrInFlight):
+		return "in_flight"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.As(err, &busy):
+		return "busy"
+	}
+	return "failure"
+}
+
+func failure(err error) map[string]any {
+	var wrong *client.Error
+	var refused *client.Refused
+	switch {
+	case errors.As(err, &refused):
+		got := facts(refused.Decision)
+		got["refused"] = true
+		return got
+	case errors.As(err, &wrong):
+		return map[string]any{"error": map[string]any{"status": float64(wrong.Status), "detail": wrong.Detail}}
+	}
+	return map[string]any{"error": map[string]any{"detail": err.Error()}}
+}
+
+// differs returns the first key of want that got does not have or has another value of.
+func differs(want, got map[string]any) string {
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		if !fits(k, want[k], got[k]) {
+			return k
+		}
+	}
+	return ""
+}
+
+func fits(k string, want, got any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		return ok && (k == "body" && reflect.DeepEqual(w, g) || k != "body" && differs(w, g) == "")
+	case []any:
+		if n, ok := got.(float64); ok {
+			return n >= w[0].(float64)-1e-6 && n <= w[1].(float64)+1e-6
+		}
+		g, ok := got.([]any)
+		if !ok || len(g) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !fits("", w[i], g[i]) {
+				return false
+			}
+		}
+		return true
+	case float64:
+		n, ok := got.(float64)
+		return ok && math.Abs(n-w) <= 1e-6
+	case string:
+		s, ok := got.(string)
+		return ok && (s == w || k == "detail" && strings.Contains(s, w))
+	}
+	return want == got
+}
