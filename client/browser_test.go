@@ -6,13 +6,11 @@ import (
 	"flag"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/retryafter"
-	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 var update = flag.Bool("update", false, "write browser/test/fields.json anew")
@@ -82,38 +80,5 @@ func TestBrowserReadsAnswersAlike(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not what this module reads (%v): go test ./client -update", path, err)
-	}
-}
-
-// TestBrowserModule runs the module's own tests, with node, against the command.
-func TestBrowserModule(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs no Go of this module")
-	}
-	t.Parallel()
-	node := servertest.Binary(t, "node")
-	path, err := command()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(node, "--test", "test/fields.test.js", "test/fetch.test.js", "test/weir.test.js")
-	cmd.Dir = "browser"
-	cmd.Env = append(os.Environ(), "WEIR="+path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// TestBrowserTypes has TypeScript check a program that uses the module.
-func TestBrowserTypes(t *testing.T) {
-	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {
-		t.Skip("the compiler takes its time: `make test` runs it, or WEIR_REQUIRE_SERVERS=1")
-	}
-	t.Parallel()
-	cmd := exec.Command(servertest.Binary(t, "tsc"), "--noEmit", "--strict", "--target", "es2022",
-		"--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom", "test/types.ts")
-	cmd.Dir = "browser"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

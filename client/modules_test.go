@@ -1,0 +1,60 @@
+package client_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// TestModules runs the tests of the clients in other languages, against the command.
+func TestModules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs no Go of this module")
+	}
+	path, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"browser", "node"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			files, err := filepath.Glob(filepath.Join(folder, "test", "*.test.js"))
+			if err != nil || len(files) == 0 {
+				t.Fatal("no tests", err)
+			}
+			args := []string{"--test"}
+			for _, f := range files {
+				args = append(args, filepath.Join("test", filepath.Base(f)))
+			}
+			run(t, folder, []string{"WEIR=" + path}, servertest.Binary(t, "node"), args...)
+		})
+	}
+}
+
+// TestModuleTypes has TypeScript check a program that uses each module.
+func TestModuleTypes(t *testing.T) {
+	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {
+		t.Skip("the compiler takes its time: `make test` runs it, or WEIR_REQUIRE_SERVERS=1")
+	}
+	t.Parallel()
+	for _, folder := range []string{"browser", "node"} {
+		run(t, folder, nil, servertest.Binary(t, "tsc"), "--noEmit", "--strict", "--target", "es2022",
+			"--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom", "test/types.ts")
+	}
+}
+
+// run runs a command in a folder, and fails with what it said if it fails.
+func run(t *testing.T, folder string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = folder, slices.Concat(os.Environ(), env)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
