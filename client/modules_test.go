@@ -35,6 +35,19 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestPython is TestModules for Python.
+func TestPython(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs no Go of this module")
+	}
+	t.Parallel()
+	path, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, "python", []string{"WEIR=" + path, "PYTHONDONTWRITEBYTECODE=1"}, servertest.Binary(t, "python3"), "-W", "error", "-m", "unittest")
+}
+
 // TestModuleTypes has TypeScript check a program that uses each module.
 func TestModuleTypes(t *testing.T) {
 	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {

@@ -98,7 +98,7 @@ export function list(v) {
 /** seconds returns milliseconds, and Infinity for what never comes. */
 function seconds(v) {
   if (v == null) return Infinity;
-  if (typeof v !== "number" || !(v >= 0)) throw new TypeError(`${JSON.stringify(v)} is no number of seconds`);
+  if (!Number.isFinite(v) || v < 0) throw new TypeError(`${JSON.stringify(v)} is no number of seconds`);
   return v * 1000;
 }
 
