@@ -22,7 +22,7 @@ from ._checks import as_int, as_list, as_object, as_text, as_time, identity, rea
 from ._guards import Breaker, Refusals, Throttle
 from ._http import ProtocolError, Response, retry_after, write_request
 from ._options import Options, local_decision
-from ._types import Check, Decision, Lease, RefusedError, RequestError, Reservation, Settlement, UnavailableError
+from ._types import Check, Decision, Lease, RequestError, Reservation, Settlement, UnavailableError
 from ._waiting import Waiter
 
 _MAX_RESPONSE, _MAX_BATCH_RESPONSE = 1 << 20, 32 << 20
@@ -251,7 +251,7 @@ class Core:
             self._failed(late, ticket, probe, budget)
             raise late from err
         except (OSError, ProtocolError, ValueError, UnavailableError) as err:
-            cause = err if isinstance(err, UnavailableError) else UnavailableError("failure", f"the response is not from Weir: {err}" if isinstance(err, ValueError) else str(err))
+            cause = err if isinstance(err, UnavailableError) else UnavailableError("failure", _say(err))
             self._failed(cause, ticket, probe, budget)
             raise cause from err
         except BaseException:  # the caller has gone: that says nothing of the service
@@ -298,6 +298,12 @@ class Core:
         d = local_decision((yield Local(check, peek)))
         self._count("local")
         return replace(d, source="local", degraded=True, cause=err)
+
+
+def _say(err: Exception) -> str:
+    if isinstance(err, ValueError) and not isinstance(err, OSError):  # as is a certificate that is not trusted
+        return f"the response is not from Weir: {err}"
+    return str(err)
 
 
 def problem_of(res: Response) -> Exception:
