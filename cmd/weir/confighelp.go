@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -71,29 +69,4 @@ func printConfigKeys(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// unknownFlag finds the flag in the error for one that there is not.
-var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z0-9-]+)`)
-
-// explainMovedFlag returns the error for a flag of an earlier version, which says where
-// its setting is now, and err itself for any other error.
-func explainMovedFlag(err error) error {
-	m := unknownFlag.FindStringSubmatch(err.Error())
-	if m == nil {
-		return err
-	}
-	s, ok := server.FindMoved(m[1])
-	if !ok {
-		return err
-	}
-	return errors.New("--" + m[1] + " " + whereMoved(s))
-}
-
-// whereMoved says where the setting of an old flag or variable is now.
-func whereMoved(s server.Setting) string {
-	if s.Flag != "" {
-		return fmt.Sprintf("is now --%s (%s in the configuration file)", s.Flag, s.Key)
-	}
-	return fmt.Sprintf("is now %s in the configuration file, given with --config FILE", s.Key)
 }

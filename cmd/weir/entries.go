@@ -24,7 +24,10 @@ func descriptors(words []string) ([]weir.Descriptor, error) {
 			continue
 		}
 		key, value, ok := strings.Cut(w, "=")
-		if !ok || key == "" {
+		switch {
+		case !ok && looksLikeFile(w):
+			return nil, fmt.Errorf("%q looks like a file, not like an entry: write key=value, such as client_id=123; only weir explain takes files, before the entries", w)
+		case !ok, key == "":
 			return nil, fmt.Errorf("%q is not an entry: write key=value, such as client_id=123", w)
 		}
 		last.Entries = append(last.Entries, weir.Entry{Key: key, Value: value})

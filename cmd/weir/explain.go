@@ -15,7 +15,7 @@ import (
 )
 
 type explainCmd struct {
-	Entries []string `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
+	Entries []string `arg:"" name:"key=value" placeholder:"FILE|KEY=VALUE" help:"Rules files, then the entries of the descriptor, in order; + begins another descriptor."`
 	Rules   []string `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
 	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
 	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
@@ -29,8 +29,8 @@ type explainCmd struct {
 func (*explainCmd) Help() string {
 	return `Examples:
 
-  weir explain --rules rules.yaml client_id=123
-  weir explain --rules rules/ --domain checkout user=42 path=/pay + remote_address=203.0.113.7
+  weir explain rules.yaml client_id=123
+  weir explain --domain checkout rules/ user=42 path=/pay + remote_address=203.0.113.7
   weir explain --server http://127.0.0.1:6070 client_id=123
 
 Shows for each descriptor which rule every entry matched and why, and for each
@@ -40,12 +40,14 @@ counted. Exit status: 0 some limit applies, 1 none does, 2 error.`
 
 // Run explains the request by the rules files or by a server.
 func (c *explainCmd) Run(s streams) error {
-	if (len(c.Rules) == 0) == (c.Server == "") {
-		return errors.New("give what to explain by: either --rules FILE|DIR, or --server URL")
-	}
-	ds, err := descriptors(c.Entries)
+	files, entries := cutFiles(c.Entries)
+	c.Rules = append(c.Rules, files...)
+	ds, err := descriptors(entries)
 	if err != nil {
 		return err
+	}
+	if (len(c.Rules) == 0) == (c.Server == "") {
+		return errors.New("give what to explain by: either rules, as in weir explain rules.yaml key=value, or --server URL")
 	}
 	if c.Cost < 1 || c.Cost > weir.MaxCost {
 		return fmt.Errorf("--cost %d must be between 1 and 2^53", c.Cost)

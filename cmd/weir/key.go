@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/overlay"
@@ -59,41 +57,6 @@ func (*keyCmd) Help() string {
 Asks nothing, and prints what it did. With Redis every node knows of bans and
 overrides within a second, and a restart keeps them; else they are the server's
 own. Exit status: 0 done, 2 not done.`
-}
-
-// flagsFirst puts the flags of weir key before its other words, so that they may
-// stand between them: after the entries, before what is to be done with the key.
-func flagsFirst(k *kong.Kong, args []string) []string {
-	if len(args) == 0 || args[0] != "key" {
-		return args
-	}
-	takesValue := map[string]bool{}
-	for _, n := range k.Model.Children {
-		for _, f := range n.Flags {
-			if n.Name == "key" {
-				for _, name := range append(f.Aliases, f.Name) {
-					takesValue["--"+name] = !f.IsBool()
-				}
-			}
-		}
-	}
-	flags, others := []string{"key"}, []string(nil)
-	for i := 1; i < len(args); i++ {
-		switch {
-		case args[i] == "--":
-			others = append(others, args[i:]...)
-			i = len(args)
-		case !strings.HasPrefix(args[i], "-"):
-			others = append(others, args[i])
-		default:
-			flags = append(flags, args[i])
-			if takesValue[args[i]] && i+1 < len(args) {
-				i++
-				flags = append(flags, args[i])
-			}
-		}
-	}
-	return append(flags, others...)
 }
 
 // keyQuestion is the body of the paths under /v1/admin that are about one key.

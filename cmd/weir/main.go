@@ -116,7 +116,7 @@ func run(args []string, s streams) int {
 	}
 	ctx, err := parser.Parse(flagsFirst(parser, args))
 	if err != nil {
-		fmt.Fprintln(s.err, "weir:", explainMovedFlag(err))
+		fmt.Fprintln(s.err, "weir:", explainParseError(err))
 		if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
 			fmt.Fprintf(s.err, "see `%s --help`\n", commandOf(pe.Context))
 		}
@@ -131,15 +131,4 @@ func run(args []string, s streams) int {
 		fmt.Fprintln(s.err, "weir:", err)
 		return exitError
 	}
-}
-
-// commandOf returns the words of the subcommand that ctx got to.
-func commandOf(ctx *kong.Context) string {
-	words := "weir"
-	for _, p := range ctx.Path {
-		if p.Command != nil {
-			words += " " + p.Command.Name
-		}
-	}
-	return words
 }

@@ -12,7 +12,7 @@ import (
 
 type replayCmd struct {
 	logFiles
-	Rules   []string     `name:"rules" env:"-" sep:"none" required:"" placeholder:"FILE|DIR" help:"Rules to try; can be given several times."`
+	Rules   []string     `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to try; can be given several times. None means the first argument."`
 	Against []string     `name:"against" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to compare them with; can be given several times."`
 	Domain  string       `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the requests. None means the only one of the rules."`
 	Memory  server.Bytes `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
@@ -24,9 +24,9 @@ type replayCmd struct {
 func (*replayCmd) Help() string {
 	return `Examples:
 
-  weir replay --rules rules.yaml access.log
+  weir replay rules.yaml access.log
   weir replay --rules new.yaml --against rules.yaml --html report.html access.log.2.gz access.log.1 access.log
-  journalctl -u caddy -o cat | weir replay --rules rules.yaml --field tenant=request.headers.X-Tenant
+  journalctl -u caddy -o cat | weir replay rules.yaml --field tenant=request.headers.X-Tenant
 
 Decides every request of the logs as a node with these rules would have, on the
 logs' own clock, and says who would have been refused by which limit. For each
@@ -37,6 +37,9 @@ Exit status: 0 the logs were read, 2 they or the rules were not.`
 
 // Run replays the logs.
 func (c *replayCmd) Run(s streams) (err error) {
+	if err := c.cutRules(); err != nil {
+		return err
+	}
 	opt := replay.Options{Domain: c.Domain, Fields: c.Field, MaxBytes: int64(c.Memory)}
 	if opt.Rules, err = rules.Load(c.Rules, rules.Options{}); err != nil {
 		return err
@@ -55,6 +58,20 @@ func (c *replayCmd) Run(s streams) (err error) {
 		return err
 	}
 	return c.writeReport(r.Report(), s)
+}
+
+// cutRules takes the first argument for the rules where no flag names them.
+func (c *replayCmd) cutRules() error {
+	switch {
+	case len(c.Rules) > 0:
+	case len(c.Logs) == 0 || !looksLikeRules(c.Logs[0]):
+		return errors.New("replay: give the rules to try first, as in weir replay rules.yaml access.log, or with --rules FILE|DIR")
+	case len(c.Logs) > 1 && looksLikeRules(c.Logs[1]):
+		return fmt.Errorf("replay: %s looks like rules, not like a log: name all rules with --rules, and those to compare them with with --against", c.Logs[1])
+	default:
+		c.Rules, c.Logs = c.Logs[:1], c.Logs[1:]
+	}
+	return nil
 }
 
 func (c *replayCmd) writeReport(report *replay.Report, s streams) error {
