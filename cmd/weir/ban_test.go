@@ -96,7 +96,7 @@ func TestBanByHash(t *testing.T) {
 	if _, text := post(t, n.http+"/v1/check", body); !strings.HasPrefix(text, `{"allowed":false,`) || !strings.Contains(text, `"banned":true`) {
 		t.Errorf("the API: %s", text)
 	}
-	if out, _ := exec.Command(binary, "take", "--server", n.http, "header:X-User=freddy").CombinedOutput(); !strings.Contains(string(out), "refused: banned for another ") {
+	if out, _ := exec.Command(binary, "take", "--http", n.http, "header:X-User=freddy").CombinedOutput(); !strings.Contains(string(out), "refused: banned for another ") {
 		t.Errorf("take: %s", out)
 	}
 	if status, _, text := ask("jane"); status == 429 && strings.Contains(text, "Banned") {

@@ -124,12 +124,12 @@ func TestFamilyTerminal(t *testing.T) {
 			[]string{"key", "inspect", "--admin", server.URL, "user=" + hostileText},
 			[]string{"key", "reset", "--admin", server.URL, "user=" + hostileText},
 			[]string{"key", "ban", "--admin", server.URL, "user=" + hostileText, "1h"},
-			[]string{"explain", "--server", server.URL, "user=" + hostileText},
-			[]string{"take", "--server", server.URL, "user=" + hostileText},
+			[]string{"explain", "--admin", server.URL, "user=" + hostileText},
+			[]string{"take", "--http", server.URL, "user=" + hostileText},
 			[]string{"promote", "--admin", server.URL, "api/r", "--mode", "shadow"},
-			[]string{"shed", "--server", server.URL},
-			[]string{"tail", "--server", server.URL},
-			[]string{"tail", "--json", "--server", server.URL},
+			[]string{"shed", "--admin", server.URL},
+			[]string{"tail", "--admin", server.URL},
+			[]string{"tail", "--json", "--admin", server.URL},
 		)
 	}
 	for i, args := range commands {

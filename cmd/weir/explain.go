@@ -20,7 +20,7 @@ type explainCmd struct {
 	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
 	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
 	Lease   string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
-	Server  string   `name:"server" aliases:"admin" env:"-" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with a token. --admin is the same."`
+	Admin   string   `name:"admin" was:"server" env:"-" placeholder:"URL" help:"Explain by the rules that a running node uses, and how its counters stand: its admin address from the same machine, or any with a token."`
 	tokenFlags
 	JSON bool `name:"json" help:"Print as JSON."`
 }
@@ -31,7 +31,7 @@ func (*explainCmd) Help() string {
 
   weir explain rules.yaml client_id=123
   weir explain --domain checkout rules/ user=42 path=/pay + remote_address=203.0.113.7
-  weir explain --server http://127.0.0.1:6070 client_id=123
+  weir explain --admin http://127.0.0.1:6070 client_id=123
 
 Shows for each descriptor which rule every entry matched and why, and for each
 limit what it counts, under which key, and what it guarantees. Nothing is
@@ -46,13 +46,13 @@ func (c *explainCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	if (len(c.Rules) == 0) == (c.Server == "") {
-		return errors.New("give what to explain by: either rules, as in weir explain rules.yaml key=value, or --server URL")
+	if (len(c.Rules) == 0) == (c.Admin == "") {
+		return errors.New("give what to explain by: either rules, as in weir explain rules.yaml key=value, or --admin URL")
 	}
 	if c.Cost < 1 || c.Cost > weir.MaxCost {
 		return fmt.Errorf("--cost %d must be between 1 and 2^53", c.Cost)
 	}
-	if c.Server != "" {
+	if c.Admin != "" {
 		return c.live(s, ds)
 	}
 	set, err := rules.Load(c.Rules, rules.Options{})
@@ -94,7 +94,7 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 	}
 	q := newQuestion(c.Domain, ds)
 	q.Cost, q.Lease = c.Cost, c.Lease
-	srv := remote{url: c.Server, token: token, timeout: liveTimeout}
+	srv := remote{url: c.Admin, token: token, timeout: liveTimeout}
 	body, err := srv.ask("/v1/explain", q)
 	if err != nil {
 		return err

@@ -18,9 +18,7 @@ func flagsFirst(k *kong.Kong, args []string) []string {
 		}
 		known = true
 		for _, f := range n.Flags {
-			for _, name := range append(f.Aliases, f.Name) {
-				takesValue["--"+name] = !f.IsBool()
-			}
+			takesValue["--"+f.Name] = !f.IsBool()
 			if f.Short != 0 {
 				takesValue["-"+string(f.Short)] = !f.IsBool()
 			}

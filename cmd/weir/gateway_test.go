@@ -242,7 +242,7 @@ func TestTakeBesideAnUpstream(t *testing.T) {
 	}
 	take := func(n *node, args ...string) (code int, out string) {
 		t.Helper()
-		cmd := exec.Command(binary, append([]string{"take", "--server", n.http, "client_id=1"}, args...)...)
+		cmd := exec.Command(binary, append([]string{"take", "--http", n.http, "client_id=1"}, args...)...)
 		text, err := cmd.CombinedOutput()
 		if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 			t.Errorf("/v1/rules: %s", text)
 		}
 	}
-	if out, err := exec.Command(binary, "explain", "--server", a.admin, "client_id=acme").CombinedOutput(); err != nil ||
+	if out, err := exec.Command(binary, "explain", "--admin", a.admin, "client_id=acme").CombinedOutput(); err != nil ||
 		!strings.Contains(string(out), `overrides: {"acme": [{name: "per_minute", algorithm: token_bucket, limit: 500/minute, burst: 600}`) {
 		t.Errorf("explain: %v\n%s", err, out)
 	}

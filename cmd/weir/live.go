@@ -14,7 +14,7 @@ import (
 
 // watched are the flags of subcommands that watch a running server.
 type watched struct {
-	Server string `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to watch: its admin address from the same machine, or any with a token."`
+	Admin string `name:"admin" was:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Admin address of the node to watch: from the same machine, or any with a token."`
 	tokenFlags
 	Timeout time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
 }
@@ -44,7 +44,7 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 	if err != nil {
 		return nil, err
 	}
-	srv := remote{url: w.Server, token: token}
+	srv := remote{url: w.Admin, token: token}
 	path := "/v1/live?" + filter.Query().Encode()
 	ctx, end := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(w.Timeout, func() { end(fmt.Errorf("%s: no response for %s", srv.at(path), w.Timeout)) })
@@ -65,7 +65,7 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.at(path), nil)
 	if err != nil {
-		return nil, fmt.Errorf("--server: %w", err)
+		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	res, err := srv.send(req)
 	if err != nil {
@@ -81,14 +81,14 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", srv.at(path), err)
 	case res.StatusCode == http.StatusOK:
-		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a server with --server", srv.at(""))
+		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a node with --admin", srv.at(""))
 	}
 	why := detail(body)
 	if line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n"); why == "" && line != "" && strings.HasPrefix(kind, "text/plain") {
 		why = ": " + live.Printable(line[:min(len(line), 200)])
 	}
 	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
-		why += "; name the admin address of a server with --server"
+		why += "; name the admin address of a node with --admin"
 	}
 	return nil, fmt.Errorf("%s responded %s%s", srv.at(path), res.Status, why)
 }

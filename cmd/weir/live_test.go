@@ -71,8 +71,8 @@ func start(t *testing.T, args ...string) *started {
 func TestTail(t *testing.T) {
 	const token = "0123456789abcdef"
 	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-sample", "1", "--admin-token", token)
-	asJSON := start(t, "tail", "--server", n.admin, "--token", token, "--json", "-n", "2", "--outcome", "refused", "--key", "a", "--key", "b")
-	asText := start(t, "tail", "--server", n.admin, "--token", token)
+	asJSON := start(t, "tail", "--admin", n.admin, "--token", token, "--json", "-n", "2", "--outcome", "refused", "--key", "a", "--key", "b")
+	asText := start(t, "tail", "--admin", n.admin, "--token", token)
 	n.readers(t, token, 2)
 	n.spend(t, "c", 5)
 	n.spend(t, "a", 5)
@@ -123,14 +123,14 @@ func TestTail(t *testing.T) {
 func TestWatchingFails(t *testing.T) {
 	n := serve(t, "--limit", "3/hour", "--events", "off")
 	for _, tt := range []struct{ want, args string }{
-		{"--events off", "top --once --server " + n.admin},
-		{"--events off", "tail --server " + n.admin},
-		{"admin address", "tail --server " + n.http},
-		{`did you mean "refused"?`, "tail --outcome refusd --server " + n.admin},
-		{"is `weir serve` running", fmt.Sprintf("top --server http://127.0.0.1:%d", servertest.FreePort(t))},
-		{"keep one", "tail --token a --token-file b --server " + n.admin},
-		{"gone", "tail --token-file gone --server " + n.admin},
-		{"negative", "tail --count=-1 --server " + n.admin},
+		{"--events off", "top --once --admin " + n.admin},
+		{"--events off", "tail --admin " + n.admin},
+		{"admin address", "tail --admin " + n.http},
+		{`did you mean "refused"?`, "tail --outcome refusd --admin " + n.admin},
+		{"is `weir serve` running", fmt.Sprintf("top --admin http://127.0.0.1:%d", servertest.FreePort(t))},
+		{"keep one", "tail --token a --token-file b --admin " + n.admin},
+		{"gone", "tail --token-file gone --admin " + n.admin},
+		{"negative", "tail --count=-1 --admin " + n.admin},
 	} {
 		out, err := exec.Command(binary, strings.Fields(tt.args)...).CombinedOutput()
 		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), tt.want) {
@@ -143,7 +143,7 @@ func TestWatchingFails(t *testing.T) {
 func TestTopOnce(t *testing.T) {
 	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-node", "here")
 	n.spend(t, "acme", 8)
-	out, err := exec.Command(binary, "top", "--server", n.admin).CombinedOutput()
+	out, err := exec.Command(binary, "top", "--admin", n.admin).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -174,7 +174,7 @@ func TestTopOnATerminal(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
 	args := []string{"--limit", "3/hour by client_id", "--events-unhashed", "--admin", admin}
 	n := serve(t, args...)
-	cmd := exec.Command(binary, "top", "--server", n.admin)
+	cmd := exec.Command(binary, "top", "--admin", n.admin)
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
 	if err != nil {

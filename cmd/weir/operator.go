@@ -6,7 +6,7 @@ import (
 
 // operatorFlags are those of the subcommands that ask a server as an operator.
 type operatorFlags struct {
-	Admin string `name:"admin" aliases:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to ask: its admin address from the same machine, or any with a token. --server is the same."`
+	Admin string `name:"admin" was:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Admin address of the node to ask: from the same machine, or any with a token."`
 	tokenFlags
 	Timeout time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
 	JSON    bool          `name:"json" env:"-" help:"Print the server's answer as it is."`
@@ -19,7 +19,7 @@ func (c *operatorFlags) call(method, path string, q, into any, what string) ([]b
 	if err != nil {
 		return nil, err
 	}
-	srv := remote{url: c.Admin, token: token, timeout: c.Timeout, flag: "--admin"}
+	srv := remote{url: c.Admin, token: token, timeout: c.Timeout}
 	answer, err := srv.call(method, path, q)
 	if err == nil {
 		err = srv.decode(answer, into, what)

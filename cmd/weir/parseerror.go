@@ -28,6 +28,11 @@ func explainParseError(err error) error {
 		if s, ok := server.FindMoved(m[1]); ok {
 			return errors.New("--" + m[1] + " " + whereMoved(s))
 		}
+		for _, f := range pe.Context.Flags() {
+			if f.Tag.Get("was") == m[1] {
+				return fmt.Errorf("--%s is now --%s", m[1], f.Name)
+			}
+		}
 	}
 	return err
 }

@@ -148,7 +148,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 				t.Errorf("%s does not say %s:\n%s", path, want, text)
 			}
 		}
-		if out, err := exec.Command(binary, "explain", "--server", n.admin, "client_id=k1").CombinedOutput(); err != nil ||
+		if out, err := exec.Command(binary, "explain", "--admin", n.admin, "client_id=k1").CombinedOutput(); err != nil ||
 			!strings.Contains(string(out), "over the rules: limit per_year of api/client_id: enforced for 50% of keys by an operator") {
 			t.Errorf("explain: %v\n%s", err, out)
 		}

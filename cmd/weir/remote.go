@@ -48,7 +48,7 @@ type remote struct {
 	url     string
 	token   string
 	timeout time.Duration
-	// flag names the server on the command line. Empty means --server.
+	// flag names the server on the command line. Empty means --admin.
 	flag string
 	// behindUpstream: the server may be a gateway, whose upstream answers whoever is
 	// not trusted.
@@ -59,7 +59,7 @@ type remote struct {
 const notTrusted = ": if it forwards (--upstream), its API answers to the addresses that it is started with (--trust 127.0.0.1 for this machine) and to its admin token (--token here)"
 
 // by returns the flag that names the server.
-func (s *remote) by() string { return cmp.Or(s.flag, "--server") }
+func (s *remote) by() string { return cmp.Or(s.flag, "--admin") }
 
 // ask posts q to a path of the server and returns the answer.
 func (s *remote) ask(path string, q question) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 
 type shedCmd struct {
 	Settings []string `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
-	Server   []string `name:"server" aliases:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with a token. --admin is the same."`
+	Admin    []string `name:"admin" was:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Admin addresses of the nodes to ask, separated by commas or given several times: from the same machine, or any with a token."`
 	tokenFlags
 	Timeout time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
 	JSON    bool          `name:"json" help:"Print the answers as they are."`
@@ -30,7 +30,7 @@ func (*shedCmd) Help() string {
       one limiter is wrong: let it count, and refuse nothing
   weir shed in_flight.shares.background=0% in_flight.limit=200
       the service is going down: drop what nobody waits for, take on less
-  weir shed --server http://10.0.0.1:6070 --server http://10.0.0.2:6070 on
+  weir shed --admin http://10.0.0.1:6070 --admin http://10.0.0.2:6070 on
 
 Settings that are given together are changed together, or none is. A change
 concerns the servers that are named, each for itself, and is forgotten at their
@@ -57,7 +57,7 @@ func (c *shedCmd) Run(s streams) error {
 		return err
 	}
 	var errs []error
-	for i, url := range c.Server {
+	for i, url := range c.Admin {
 		if err := c.ask(s, remote{url: url, token: token, timeout: c.Timeout}, settings, i > 0); err != nil {
 			errs = append(errs, err)
 		}
@@ -80,7 +80,7 @@ func (c *shedCmd) ask(s streams, srv remote, settings map[string]string, further
 		return err
 	}
 	text := shedState(&st)
-	if len(c.Server) > 1 {
+	if len(c.Admin) > 1 {
 		text = srv.url + "\n" + text
 		if further {
 			text = "\n" + text

@@ -42,7 +42,7 @@ func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
 // shedding runs weir shed against n and returns what it says.
 func (n *node) shedding(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(binary, append([]string{"shed", "--server", n.admin}, args...)...).CombinedOutput()
+	out, err := exec.Command(binary, append([]string{"shed", "--admin", n.admin}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("weir shed %q: %v\n%s", args, err, out)
 	}
@@ -281,7 +281,7 @@ func TestTakeBesideShedding(t *testing.T) {
 		{2, "is matched by", []string{"a=1", "+", "b=2"}},
 		{0, "allowed", []string{"--allow-unmatched", "apikey=k"}},
 	} {
-		cmd := exec.Command(binary, append([]string{"take", "--server", n.http}, c.args...)...)
+		cmd := exec.Command(binary, append([]string{"take", "--http", n.http}, c.args...)...)
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {
 			t.Fatal(err)

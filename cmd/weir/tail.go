@@ -34,7 +34,7 @@ func (*tailCmd) Help() string {
   weir tail
   weir tail --outcome refused --rule login
   weir tail --json -n 100 --outcome refused | jq -r .key | sort | uniq -c
-  weir tail --server https://weir.internal:6070 --token-file token
+  weir tail --admin https://weir.internal:6070 --token-file token
 
 Prints what a running server decides, one line for each client, limit and outcome
 of a second: all that were refused, delayed or marked, and a sample of those that

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 type takeCmd struct {
 	Entries []string      `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
-	Server  string        `name:"server" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Server to ask."`
+	HTTP    string        `name:"http" was:"server" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Address of the node's API, its --http."`
 	Domain  string        `name:"domain" placeholder:"NAME" help:"Domain to ask; the server's own when left out."`
 	Cost    int64         `name:"cost" default:"1" placeholder:"N" help:"Units to spend."`
 	Peek    bool          `name:"peek" help:"Look only, spend nothing."`
@@ -90,6 +91,9 @@ type limitDecision struct {
 
 // Run asks and prints the answer.
 func (c *takeCmd) Run(s streams) error {
+	if os.Getenv("WEIR_SERVER") != "" {
+		return errors.New("the environment variable WEIR_SERVER is now WEIR_HTTP: rename it")
+	}
 	ds, err := descriptors(c.Entries)
 	if err != nil {
 		return err
@@ -106,17 +110,17 @@ func (c *takeCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	srv := remote{url: c.Server, token: token, timeout: c.Timeout, behindUpstream: true}
+	srv := remote{url: c.HTTP, token: token, timeout: c.Timeout, flag: "--http", behindUpstream: true}
 	body, err := srv.ask("/v1/check", q)
 	if err != nil {
 		return err
 	}
 	var v verdict
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("%s: the response is not a decision: %w%s", c.Server, err, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision: %w%s", c.HTTP, err, notTrusted)
 	}
 	if !v.Allowed && v.Limit == nil { // whatever refuses is named
-		return fmt.Errorf("%s: the response is not a decision%s", c.Server, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision%s", c.HTTP, notTrusted)
 	}
 	switch err = s.writeAnswer(body, c.JSON, v.String()); {
 	case err != nil:

@@ -28,7 +28,7 @@ func (*topCmd) Help() string {
 	return `Examples:
 
   weir top
-  weir top --server https://weir.internal:6070 --token-file token
+  weir top --admin https://weir.internal:6070 --token-file token
   weir top --once
 
 Shows what a running server decides, every second: its limits by what they refuse,
@@ -52,7 +52,7 @@ func (c *topCmd) Run(s streams) error {
 		return c.once(stream, s.out)
 	}
 	// The program reads keys itself, ctrl+c among them.
-	program := tea.NewProgram(top.New(c.Server), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(raw(s.out)), tea.WithoutSignalHandler())
+	program := tea.NewProgram(top.New(c.Admin), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(raw(s.out)), tea.WithoutSignalHandler())
 	feeding, end := context.WithCancel(ctx)
 	fed := make(chan struct{})
 	go func() {
@@ -98,7 +98,7 @@ const onceWidth = 100
 // once prints the first frame that has rates.
 func (c *topCmd) once(stream *liveStream, out io.Writer) error {
 	defer stream.Close()
-	m := top.New(c.Server)
+	m := top.New(c.Admin)
 	for {
 		st, err := nextState(stream)
 		if err != nil {
