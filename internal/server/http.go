@@ -108,7 +108,7 @@ func bodyTimeout(whole time.Duration) time.Duration {
 }
 
 // gateway builds what forwards to the upstreams.
-func (s *Server) gateway() (http.Handler, error) {
+func (s *Server) gateway() (*gateway.Gateway, error) {
 	opt, err := s.conf.gateway()
 	if err != nil {
 		return nil, err
@@ -120,9 +120,5 @@ func (s *Server) gateway() (http.Handler, error) {
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity.Resolver, s.answer, s.log
 	s.coverage.warnOfUncounted()
 	s.coverage.warn()
-	g, err := gateway.New(opt)
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
+	return gateway.New(opt)
 }

@@ -36,7 +36,6 @@ func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.C
 	v := m.visits.Get().(*Visit)
 	v.m, v.ctx = m, r.Context()
 	v.life.Begin(m.gate)
-	v.life.Req.NewLease = true
 	passed := false
 	defer func() {
 		if !passed { // also when a hook panics, such as to break off the connection
@@ -59,26 +58,37 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		c = v.caller
 		c.SetHTTP(r)
 	}
-	v.life.Req.Facts = c.Facts()
+	if err := m.Describe(&v.life.Req, r, c, p, cost); err != nil {
+		unreadable(w, m.gate.Faults, err)
+		return false
+	}
+	return true
+}
+
+// Describe fills req, which is empty, with what [Middleware.Enter] decides about r, and
+// decides nothing. Its arguments are as those of Enter, but that c is required and must
+// stay for as long as req is used. It returns an *identity.Error for a request that has no
+// canonical form.
+func (m *Middleware) Describe(req *weir.Request, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) error {
+	req.Domain, req.NewLease, req.Facts = m.gate.Domain, true, c.Facts()
 	if p == nil {
 		p = m.opt.Plan
 	}
 	if p != nil {
-		if err := p.Fill(&v.life.Req, c); err != nil {
-			unreadable(w, m.gate.Faults, err)
-			return false
+		if err := p.Fill(req, c); err != nil {
+			return err
 		}
 	}
 	if m.opt.Descriptors != nil {
-		m.opt.Descriptors(r, &v.life.Req)
+		m.opt.Descriptors(r, req)
 	}
 	switch {
 	case cost != 0:
-		v.life.Req.Cost = cost
+		req.Cost = cost
 	case m.opt.Cost != nil:
-		admit.SetCost(&v.life.Req, m.opt.Cost(r))
+		admit.SetCost(req, m.opt.Cost(r))
 	}
-	return true
+	return nil
 }
 
 // unreadable answers a request that could not be identified.

@@ -154,17 +154,9 @@ func (g *Gateway) compile() (err error) {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodConnect || !isClear(r) {
-		answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}.Write(w)
-		return
-	}
 	c := g.identity.Acquire()
 	defer c.Release()
-	c.SetHTTP(r)
-	t, plan, p := g.find(c)
-	if t != nil {
-		p = t.refuses(r)
-	}
+	t, plan, p := g.receive(r, c)
 	if p != nil {
 		refuse(w, r, p)
 		return
@@ -179,6 +171,20 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tr.reply.body != nil {
 		tr.reply.body.finish(w)
 	}
+}
+
+// receive tells c the request, and returns where it goes and the plan to ask by, nil for
+// the middleware's own; or why it goes nowhere.
+func (g *Gateway) receive(r *http.Request, c *identity.Caller) (*target, *identity.Plan, *answer.Problem) {
+	if r.Method == http.MethodConnect || !isClear(r) {
+		return nil, nil, &answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}
+	}
+	c.SetHTTP(r)
+	t, plan, p := g.find(c)
+	if t != nil {
+		p = t.refuses(r)
+	}
+	return t, plan, p
 }
 
 // find returns where the request goes and the plan to ask by, nil for the

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/rules"
+)
+
+// limits reports whether the request meets any limit.
+func limits(x *rules.Explanation) bool {
+	if x.Listed != nil {
+		return x.Listed.List == "deny"
+	}
+	for i := range x.Descriptors {
+		if len(x.Descriptors[i].Limits) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// explanation writes x for a person.
+// Guarantees are those of known limits.
+func explanation(x *rules.Explanation, known []*weir.Limit) string {
+	type id struct{ scope, name string }
+	byID := make(map[id]*weir.Limit)
+	for _, l := range known {
+		byID[id{l.Scope, l.Name}] = l
+	}
+	var b strings.Builder
+	if !x.Known {
+		fmt.Fprintf(&b, "domain %s: there are no rules for it\n", live.Printable(x.Domain))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "domain %s\n", x.Domain)
+	if x.Listed != nil {
+		fmt.Fprintf(&b, "  %s=%s is on the %s list of the domain\n", x.Listed.Entry.Key, live.Printable(x.Listed.Entry.Value), x.Listed.List)
+	}
+	for i := range x.Descriptors {
+		d := &x.Descriptors[i]
+		fmt.Fprintf(&b, "descriptor %d: %s\n", i+1, d.Outcome)
+		for _, l := range d.Levels {
+			rule := "-"
+			if l.Rule != "" {
+				rule = l.Rule
+			}
+			fmt.Fprintf(&b, "  %s=%s  ->  %s\n    %s\n", live.Printable(l.Entry.Key), live.Printable(l.Entry.Value), rule, l.Why)
+		}
+		fmt.Fprintf(&b, "  %s", d.Why)
+		if d.File != "" {
+			fmt.Fprintf(&b, " (%s:%d)", d.File, d.Line)
+		}
+		b.WriteByte('\n')
+		for _, name := range d.Replaced {
+			fmt.Fprintf(&b, "  %s does not apply: another limit replaces it\n", name)
+		}
+		for _, m := range d.Limits {
+			fmt.Fprintf(&b, "  limit %s\n", m.Name)
+			fmt.Fprintf(&b, "    allows     %s\n", m.Limit)
+			fmt.Fprintf(&b, "    counts     %s under the key %q\n", units(m.Cost), m.Key)
+			if m.Headroom > 0 {
+				fmt.Fprintf(&b, "    keeps      %s for higher priorities\n", units(m.Headroom))
+			}
+			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
+			if l := byID[id{m.Scope, m.Name}]; l != nil {
+				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l, m.Role))
+				if theorem, ok := theorems[l.Algorithm.Name()]; ok {
+					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// promise says what the limit guarantees in a role, with its own numbers.
+func promise(l *weir.Limit, role string) string {
+	switch role {
+	case "shadow":
+		return "none: it refuses nothing"
+	case "pool":
+		return fmt.Sprintf("lends at most %d in any %s; what limits assure is charged to it on top", l.Envelope, rules.FormatPeriod(l.Period))
+	}
+	if l.Consistency.Mode == params.ConsistencyLocal {
+		l = l.From(weir.FromLocal)
+	}
+	s := l.Guarantee().String()
+	return strings.Replace(s, "in any period", "in any "+rules.FormatPeriod(l.Period), 1)
+}
+
+// roles says what each role means.
+var roles = map[string]string{
+	"enforce": "must allow the request",
+	"soft":    "marks the request when it would refuse",
+	"shadow":  "counts what it would refuse, refuses nothing",
+	"own":     "assured share; the pool is asked beyond it",
+	"pool":    "shared pool that is asked beyond the assured share",
+	"always":  "counts, refuses nothing",
+	"ban":     "refuses while the key is banned for its refusals",
+	"deny":    "refuses everything",
+}

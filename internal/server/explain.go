@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/frontend/gateway"
+	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/rules"
+)
+
+// Explained is what the gateway would do with a request.
+type Explained struct {
+	// Method, Host and Path are canonical, as rules and routes see them. They are
+	// empty where they cannot be read.
+	Method string `json:"method"`
+	Host   string `json:"host"`
+	Path   string `json:"path"`
+	// Client is the address of the client, User and Tier are verified. Empty means that
+	// none is known.
+	Client string `json:"client"`
+	User   string `json:"user,omitempty"`
+	Tier   string `json:"tier,omitempty"`
+	// Route is nil for requests that no route matches.
+	Route *ExplainedRoute `json:"route"`
+	// Upstream is where the request is forwarded to if the limits allow it.
+	Upstream string `json:"upstream,omitempty"`
+	// Status and Detail are the response to a request that is not forwarded whatever the
+	// limits say. Zero for most.
+	Status int    `json:"status,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	// Unlimited: the route asks no limit.
+	Unlimited   bool                  `json:"unlimited"`
+	Priority    int                   `json:"priority"`
+	Descriptors []ExplainedDescriptor `json:"descriptors"`
+	// Limits are all that the request meets: of rules files, in words, of load shedding.
+	Limits []ExplainedLimit `json:"limits"`
+	// Rules says why, of the rules files. Nil without any.
+	Rules *rules.Explanation `json:"rules"`
+	// Notes say what of the request is not believed, or cannot be known here.
+	Notes []string `json:"notes,omitempty"`
+	// FileLimits are the limits of the rules files.
+	FileLimits []*weir.Limit `json:"-"`
+}
+
+// ExplainedRoute is a route of the configuration.
+type ExplainedRoute struct {
+	// Number counts from 1.
+	Number int    `json:"number"`
+	Name   string `json:"name,omitempty"`
+	Host   string `json:"host,omitempty"`
+	Path   string `json:"path,omitempty"`
+}
+
+// ExplainedDescriptor is what a limit may be matched by.
+type ExplainedDescriptor struct {
+	Entries []weir.Entry `json:"entries"`
+	// Cost in units. Zero means that of the request.
+	Cost int64 `json:"cost,omitempty"`
+}
+
+// ExplainedLimit is one limit that a request meets.
+type ExplainedLimit struct {
+	Name string `json:"name"`
+	// Key names the counter under the limit, Cost is in units.
+	Key  string `json:"key"`
+	Cost int64  `json:"cost"`
+	// OfRules: Explained.Rules says why the limit applies.
+	OfRules bool `json:"-"`
+}
+
+// ExplainRequest says what the gateway of c would do with r, of which it reads no body. The
+// peer is r.RemoteAddr. It counts nothing and asks no other machine. It returns the error that a
+// start of the node would end with, or that there is no gateway.
+func ExplainRequest(c *Config, r *http.Request) (*Explained, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if !c.forwards() {
+		return nil, errors.New("the configuration has no gateway, so requests have no descriptors of their own: add upstream, or explain descriptors, as in weir explain rules.yaml key=value")
+	}
+	s := &Server{conf: c, log: slog.New(slog.DiscardHandler)}
+	gw, err := openForExplain(s)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return explainBy(s, gw, r), s.Close()
+}
+
+// openForExplain opens the parts of a node that its gateway needs. Counts, of which there
+// are none, are in memory, whatever the store of the configuration is.
+func openForExplain(s *Server) (*gateway.Gateway, error) {
+	who, err := s.conf.checkIdentity()
+	if err != nil {
+		return nil, err
+	}
+	s.identity = &callers{Resolver: who}
+	if s.store, err = openStoreOf(Defaults(), s.log); err != nil {
+		return nil, err
+	}
+	if s.rules, err = openRules(s.conf, &s.store, who.EntryForm, s.log); err != nil {
+		return nil, err
+	}
+	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
+		return nil, err
+	}
+	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: who, log: s.log}
+	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: rulesWith(s.shed, s.rules), Board: s.store.board, Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+	if s.limiter, err = weir.New(s.store, s.overlay, weir.Options{}); err != nil {
+		return nil, err
+	}
+	return s.gateway()
+}
+
+// explainBy says what the gateway would do with r.
+func explainBy(s *Server, gw *gateway.Gateway, r *http.Request) *Explained {
+	c, req := s.identity.Acquire(), &weir.Request{} // never released: what is returned points into them
+	asked := gw.Ask(req, r, c)
+	path, _ := c.Path() // empty where it cannot be read, which asked.Problem says
+	x := &Explained{Method: c.Method(), Host: c.Host(), Path: path, Upstream: asked.Upstream, Unlimited: asked.Unlimited,
+		Descriptors: []ExplainedDescriptor{}, Limits: []ExplainedLimit{}, FileLimits: s.rules.set().Limits()}
+	if a := c.Address(); a.IsValid() {
+		x.Client = a.String()
+	}
+	if i := asked.Route; i >= 0 {
+		rt := &s.conf.Routes[i]
+		x.Route = &ExplainedRoute{Number: i + 1, Name: rt.Name, Host: rt.Host, Path: rt.Path}
+	}
+	if p := asked.Problem; p != nil {
+		x.Status, x.Detail = p.Status, p.Detail
+	} else {
+		x.User, x.Tier = c.User(), c.Tier()
+		if !x.Unlimited {
+			explainLimits(s, x, req)
+		}
+	}
+	x.Notes = explainDoubts(s, x)
+	return x
+}
+
+// explainLimits says which limits req meets.
+func explainLimits(s *Server, x *Explained, req *weir.Request) {
+	x.Priority = req.Priority
+	for i := range req.Descriptors {
+		x.Descriptors = append(x.Descriptors, ExplainedDescriptor{req.Descriptors[i].Entries, req.Descriptors[i].Cost})
+	}
+	for _, op := range s.limiter.Rules().Match(nil, req) {
+		if op.Limit == nil { // a list of the rules decides
+			continue
+		}
+		ofRules := slices.Contains(x.FileLimits, op.Limit) || slices.Contains(x.FileLimits, op.Of)
+		x.Limits = append(x.Limits, ExplainedLimit{Name: op.Limit.Name, Key: op.Key, Cost: op.Cost, OfRules: ofRules})
+	}
+	if s.rules.live != nil {
+		req.Lease = "request" // what is made up for each request is no part of the reason
+		x.Rules = s.rules.live.Explain(req)
+	}
+}
+
+// explainDoubts says what of the request is not believed, or cannot be known without a
+// node.
+func explainDoubts(s *Server, x *Explained) (notes []string) {
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	url := s.conf.public().Identity.JWT.URL
+	for _, f := range s.identity.Failures() {
+		switch {
+		case f.Count == 0:
+		case f.Kind == "jwt" && url != "":
+			add("the token is not verified, as its keys are fetched from %s: no user, tier or claim of it is known here", url)
+		default:
+			add("%s is not believed: %s", f.Kind, f.Reason)
+		}
+	}
+	for _, f := range s.identity.UntrustedFields() {
+		if f.Requests > 0 {
+			add("%s is ignored: %s is not in identity.proxies.trusted", f.Field, x.Client)
+		}
+	}
+	if s.conf.Identity.APIKey.SecretFile == "" && slices.ContainsFunc(x.Descriptors, hasAPIKey) {
+		add("the hash of the API key is of this process only, as there is no identity.api_key.secret_file")
+	}
+	return notes
+}
+
+func hasAPIKey(d ExplainedDescriptor) bool {
+	return slices.ContainsFunc(d.Entries, func(e weir.Entry) bool { return e.Key == "api_key" })
+}
