@@ -13,8 +13,8 @@ import (
 )
 
 type checkCmd struct {
-	Paths  []string `arg:"" optional:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them."`
-	Config string   `name:"config" placeholder:"FILE" help:"Check a configuration of weir serve with its rules, keys and routes: a rule that nothing asks is a fault."`
+	Paths  []string `arg:"" optional:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them; or one configuration of weir serve."`
+	Config string   `name:"config" placeholder:"FILE" help:"Check a configuration, also where the file does not look like one."`
 	JSON   bool     `name:"json" help:"Print the findings as JSON."`
 	Strict bool     `name:"strict" help:"Let warnings fail too."`
 
@@ -28,12 +28,12 @@ func (*checkCmd) Help() string {
 
   weir check rules.yaml
   weir check --strict --json rules/
-  weir check --config weir.yaml
+  weir check weir.yaml
   weir check --envoy --merge-domain-configs config/
 
-With --config the rules are those that the configuration names, and what is wrong
-with it, and a rule that no route asks, are findings too. Flags and environment
-variables are not looked at.
+A configuration is checked with all that it names: rules, keys, certificates and
+routes. A rule that no route asks is a fault, a route that no rule limits a warning.
+Flags and environment variables are not looked at.
 
 Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
 status: 0 the rules load, 1 they do not (or there are warnings and --strict is
@@ -63,19 +63,10 @@ func (c *checkCmd) Run(s streams) error {
 	case c.Config != "" && len(c.Paths) > 0:
 		return errors.New("check: --config names the rules itself: leave the other files out")
 	case c.Config == "" && len(c.Paths) == 0:
-		return errors.New("check: give rules files, or a configuration with --config; see weir check --help")
+		return errors.New("check: give rules files, or a configuration; see weir check --help")
 	}
-	paths := c.Paths
-	if c.Config != "" {
-		paths = []string{c.Config}
-	}
-	for _, path := range paths {
-		if _, err := os.Stat(path); err != nil {
-			if pe, ok := errors.AsType[*fs.PathError](err); ok {
-				err = pe.Err // the call that failed says nothing to a reader
-			}
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	if err := c.sortPaths(); err != nil {
+		return err
 	}
 	set, errs, err := c.check()
 	if err != nil {
@@ -92,6 +83,31 @@ func (c *checkCmd) Run(s streams) error {
 	switch {
 	case !report.Valid, c.Strict && len(warnings) > 0:
 		return errNo
+	}
+	return nil
+}
+
+// sortPaths finds the configuration among the paths, all of which must be there.
+func (c *checkCmd) sortPaths() error {
+	for _, path := range append(c.Paths, c.Config) {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			if pe, ok := errors.AsType[*fs.PathError](err); ok {
+				err = pe.Err // the call that failed says nothing to a reader
+			}
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	for _, path := range c.Paths {
+		switch {
+		case !server.IsConfig(path):
+		case len(c.Paths) > 1:
+			return fmt.Errorf("check: %s is a configuration, which names its rules: leave the other files out", path)
+		default:
+			c.Config = path
+		}
 	}
 	return nil
 }

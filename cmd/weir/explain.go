@@ -47,10 +47,13 @@ Exit status: 0 some limit applies, 1 none does, 2 error.`
 
 // Run explains the request by the rules files or by a server.
 func (c *explainCmd) Run(s streams) error {
+	files, entries := cutFiles(c.Entries)
+	if c.Config == "" && c.Request != "" && len(files) == 1 {
+		c.Config, c.Entries = files[0], entries
+	}
 	if c.Config != "" || c.Request != "" {
 		return c.explainRequest(s)
 	}
-	files, entries := cutFiles(c.Entries)
 	c.Rules = append(c.Rules, files...)
 	ds, err := descriptors(entries)
 	if err != nil {

@@ -22,6 +22,9 @@ func explainParseError(err error) error {
 		return err
 	}
 	if arg, found := strings.CutPrefix(err.Error(), "unexpected argument "); found && commandOf(pe.Context) == "weir serve" {
+		if server.IsConfig(arg) {
+			return fmt.Errorf("weir serve takes no arguments: give the configuration as --config %s", arg)
+		}
 		return fmt.Errorf("weir serve takes no arguments: give rules as --rules %s, or a configuration as --config %[1]s", arg)
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 type serveCmd struct {
 	ConfigFile  string `name:"config" placeholder:"FILE" help:"Configuration file in YAML. Flags and WEIR_* variables win over it."`
 	PrintConfig bool   `name:"print-config" help:"Print the resulting configuration, without secrets, and exit."`
+	Changed     bool   `name:"changed" env:"-" help:"With --print-config: print only what differs from the defaults."`
 
 	server.Config `embed:""`
 }
@@ -50,11 +52,11 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.PrintConfig {
-		if err := conf.CheckSettings(); err != nil {
-			return err
-		}
-		return conf.Print(s.out)
+	switch {
+	case c.Changed && !c.PrintConfig:
+		return errors.New("--changed is for --print-config: give that too")
+	case c.PrintConfig:
+		return c.print(s, conf)
 	}
 	server.KeepHeap()
 	log := server.NewLogger(s.err, conf.Log)
@@ -68,6 +70,17 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	}
 	draining := func(sig os.Signal) { log.Info("draining; a second signal exits at once", "signal", sig.String()) }
 	return runUntilSignal(run, draining, srv.Reload, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// print prints a configuration that a node would start with.
+func (c *serveCmd) print(s streams, conf *server.Config) error {
+	if err := conf.CheckStart(); err != nil {
+		return err
+	}
+	if c.Changed {
+		return server.PrintChanged(s.out, conf)
+	}
+	return conf.Print(s.out)
 }
 
 // flagsSet tells which flags were given, on the command line or in the

@@ -14,7 +14,7 @@ func TestSettingsAreBounded(t *testing.T) {
 		t.Helper()
 		conf := server.Defaults()
 		change(conf)
-		err := conf.CheckSettings()
+		err := conf.CheckStart()
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("got %v, want no error", err)

@@ -3,84 +3,90 @@ package server
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/shared"
 )
 
-// CheckConfig reads a configuration file and what it names: limits, rules, keys and
-// routes. It returns the rules, nil if there are none or they do not load, and what is
-// wrong, as faults of the file, such as a limit that its store cannot serve; a warning
-// is no fault. Nothing is opened that a node would serve
-// by, and no other machine is asked.
+// CheckConfig reads a configuration file and all that it names: limits, rules, files,
+// keys and routes. It returns the rules, nil if there are none or they do not load, and
+// what is wrong, as faults of the file, such as a limit that its store cannot serve; a
+// warning is no fault. Nothing is opened that a node would serve by, and no other machine
+// is asked.
 func CheckConfig(path string) (*rules.Set, rules.Errors) {
-	var out rules.Errors
-	fault := func(err error) {
-		for _, e := range split(err) {
-			out = append(out, &rules.Error{File: path, Msg: e.Error()})
-		}
-	}
 	conf := Defaults()
 	if err := conf.Load(path); err != nil {
-		fault(err)
-		return nil, out
+		return nil, faultsOf(path, err)
 	}
-	if err := conf.check(); err != nil {
-		fault(err)
+	out := faultsOf(path, conf.check())
+	n := readNamed(conf)
+	defer n.close()
+	out = append(append(out, faultsOf(path, n.err)...), n.found...)
+	if faults, _ := out.Split(); len(faults) > 0 || n.set == nil || conf.Rules == "" {
+		return n.set, out
 	}
-	who, err := conf.checkIdentity()
+	a, err := findAsked(conf, n.who, n.set)
 	if err != nil {
-		fault(err)
-		return nil, out
-	}
-	defer who.Close() // fetches nothing
-	check, err := conf.checkLimit()
-	if err != nil {
-		fault(err)
-		return nil, out
-	}
-	if _, err := checkedWordRules(conf, check); err != nil {
-		fault(err)
-	}
-	if conf.Rules == "" {
-		return nil, out
-	}
-	set, found := rules.Check([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: who.EntryForm})
-	out = append(out, found...)
-	if faults, _ := out.Split(); len(faults) > 0 || set == nil {
-		return set, out
-	}
-	a, err := findAsked(conf, who, set)
-	if err != nil {
-		fault(err)
-		return set, out
+		return n.set, append(out, faultsOf(path, err)...)
 	}
 	for _, u := range a.found {
 		out = append(out, u.finding(a, path))
 	}
+	for _, u := range findUnlimited(conf, n.who, n.words, n.set) {
+		out = append(out, u.finding(path))
+	}
 	faults, warnings := out.Split()
-	return set, append(faults, warnings...)
+	return n.set, append(faults, warnings...)
 }
 
-// CheckSettings reports what New reports about the settings and the limits in words,
-// without opening a file. Settings that give nothing to decide by are no fault: they may
+// faultsOf returns err as faults of a configuration file, each where it says it is.
+func faultsOf(path string, err error) (out rules.Errors) {
+	for _, e := range split(err) {
+		out = append(out, faultOf(path, e.Error()))
+	}
+	return out
+}
+
+// lineAt finds line and column in an error of a configuration file.
+var lineAt = regexp.MustCompile(`^:(\d+)(?::(\d+))?: `)
+
+func faultOf(path, msg string) *rules.Error {
+	out := &rules.Error{File: path, Msg: msg}
+	rest, ok := strings.CutPrefix(msg, path)
+	if m := lineAt.FindStringSubmatch(rest); ok && m != nil {
+		// The numbers are of the file's own error, and fit.
+		out.Line, _ = strconv.Atoi(m[1])
+		out.Column, _ = strconv.Atoi(m[2])
+		out.Msg = rest[len(m[0]):]
+	}
+	return out
+}
+
+// CheckStart reports why a node would not start with c, but for what other machines, and
+// other programs on this one, have to do with: what is wrong with the settings, and with
+// the files that they name. Settings that give nothing to decide by are no fault: they may
 // be a part.
-func (c *Config) CheckSettings() error {
+func (c *Config) CheckStart() error {
 	if err := c.checkSettings(); err != nil {
 		return err
 	}
-	check, err := c.checkLimit()
-	if err != nil {
-		return err
+	n := readNamed(c)
+	defer n.close()
+	errs := []error{n.err}
+	if faults, _ := n.found.Split(); len(faults) > 0 {
+		errs = append(errs, faults)
 	}
-	_, err = checkedWordRules(c, check)
-	return err
+	return errors.Join(errs...)
 }
 
 // split returns the errors that were joined to err.
 func split(err error) []error {
+	if err == nil {
+		return nil
+	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range joined.Unwrap() {
@@ -89,24 +95,6 @@ func split(err error) []error {
 		return all
 	}
 	return []error{err}
-}
-
-// checkIdentity returns a resolver as a node would have it, which fetches no keys of
-// tokens.
-func (c *Config) checkIdentity() (*identity.Resolver, error) {
-	opt, err := c.Identity.open()
-	if err != nil {
-		return nil, err
-	}
-	if opt.JWT.URL != "" {
-		// Which claims there are is known without the keys.
-		opt.JWT.URL, opt.JWT.Algorithms, opt.JWT.Secret = "", nil, make(identity.Secret, 32)
-	}
-	who, err := identity.New(opt)
-	if err != nil {
-		return nil, fmt.Errorf("the settings of %w", err)
-	}
-	return who, nil
 }
 
 // finding returns u as a fault of the rules, or of the configuration at path.

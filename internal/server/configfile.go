@@ -220,16 +220,6 @@ func target(n *yaml.Node) *yaml.Node {
 // absent reports whether n is nothing: the key stands there without a value.
 func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// Print writes c as a configuration file, secrets redacted.
-func (c *Config) Print(w io.Writer) error {
-	enc := yaml.NewEncoder(w)
-	enc.SetIndent(2)
-	if err := enc.Encode(c.public()); err != nil {
-		return err
-	}
-	return enc.Close()
-}
-
 // public returns c without the password that a URL may hold.
 func (c *Config) public() *Config {
 	p := *c

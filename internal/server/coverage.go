@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -36,24 +35,15 @@ func (s *coverage) warn() {
 	}
 	s.checked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
-	if s.conf.Shed != nil {
-		return
-	}
-	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
-	if s.conf.Upstream != "" && !s.meets(address) && (len(s.conf.Routes) > 0 || !s.ruleLists()) {
-		s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
-			"domain", s.conf.API.Domain, "key", entryAddress, "rules", s.rulesThere())
-	}
-	for i := range s.conf.Routes {
-		r := &s.conf.Routes[i]
-		ds := r.Descriptors
-		if len(ds) == 0 {
-			ds = address
+	for _, u := range findUnlimited(s.conf, s.who, s.rules.words, s.rules.live.Set()) {
+		if u.route < 0 {
+			s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
+				"domain", s.conf.API.Domain, "key", u.keys, "rules", u.have)
+			continue
 		}
-		if !r.Unlimited && !s.meets(ds) {
-			s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
-				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
-		}
+		r := &s.conf.Routes[u.route]
+		s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
+			"route", u.route+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", u.keys, "rules", u.have)
 	}
 }
 
@@ -75,48 +65,6 @@ func (s *coverage) watch(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// ruleLists reports whether requests can have what some rule is matched by.
-func (s *coverage) ruleLists() bool {
-	return slices.ContainsFunc(s.rules.KeyLists(s.conf.API.Domain), func(l weir.KeyList) bool {
-		return s.rules.live.Set().Meets(s.conf.API.Domain, l.Keys) &&
-			!slices.ContainsFunc(l.Keys, func(key string) bool { return s.who.Unknown(key) != nil })
-	})
-}
-
-// meets reports whether requests that are asked about by ds can meet a limit.
-func (s *coverage) meets(ds []identity.Descriptor) bool {
-	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
-		return s.rules.words.limitAddresses() && byAddress(d) || s.rules.live.Set().Meets(s.conf.API.Domain, d.Keys())
-	})
-}
-
-// keysOf writes the keys of descriptors for the log.
-func keysOf(ds []identity.Descriptor) string {
-	var all []string
-	for i := range ds {
-		all = append(all, strings.Join(ds[i].Keys(), "/"))
-	}
-	return strings.Join(all, ", ")
-}
-
-// rulesThere writes the keys of the domain's first rules for the log.
-func (s *coverage) rulesThere() string {
-	const most = 8
-	var all []string
-	for _, r := range s.rules.live.Set().Rules() {
-		if keys := strings.Join(r.Keys, "/"); r.Domain == s.conf.API.Domain && !slices.Contains(all, keys) {
-			if len(all) == most {
-				return strings.Join(all, ", ") + ", ..."
-			}
-			all = append(all, keys)
-		}
-	}
-	if len(all) == 0 {
-		return "none"
-	}
-	return strings.Join(all, ", ")
 }
 
 // warnOfUncounted tells of limits in words that count nothing here, and of routes on

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/rules"
+)
+
+// named is what a configuration names, read as a start reads it.
+type named struct {
+	who   *identity.Resolver // nil where its files cannot be read
+	words *wordRules
+	// set is empty without rules files, nil where they do not load.
+	set *rules.Set
+	// found is what is wrong with the rules files, err with anything else.
+	found rules.Errors
+	err   error
+}
+
+// readNamed reads what c names. Nothing is opened that a node would serve by.
+func readNamed(c *Config) *named {
+	n := &named{err: readFiles(c)}
+	bad := func(err error) *named {
+		n.err = errors.Join(n.err, err)
+		return n
+	}
+	var err error
+	if n.who, err = c.checkIdentity(); err != nil {
+		return bad(err)
+	}
+	check, err := c.checkLimit()
+	if err != nil {
+		return bad(err)
+	}
+	if n.words, err = checkedWordRules(c, check); err != nil {
+		bad(err)
+	}
+	if _, err := openShed(c.Shed, check); err != nil {
+		bad(err)
+	}
+	if n.set = noRules; c.Rules != "" {
+		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})
+	}
+	if _, err := c.gateway(); err == nil && n.set != nil && c.makesDescriptors() { // else checkSettings reports it
+		bad((&asks{conf: c, who: n.who, set: n.set}).plans())
+	}
+	return n
+}
+
+// close frees what was read.
+func (n *named) close() {
+	if n.who != nil {
+		n.who.Close() // it fetches nothing
+	}
+}
+
+// readFiles reads the secrets and certificates that c names.
+func readFiles(c *Config) error {
+	_, err := c.Admin.token()
+	errs := []error{err}
+	_, err = c.answer()
+	errs = append(errs, err)
+	if c.RESP.Listen != "" {
+		_, err := c.RESP.password()
+		errs = append(errs, err)
+	}
+	if f := c.API.ReserveKeyFile; f != "" {
+		if _, err := readSecret(f); err != nil {
+			errs = append(errs, fmt.Errorf("--reserve-key-file: %w", err))
+		}
+	}
+	certs := certificates{log: slog.New(slog.DiscardHandler)}
+	for _, listener := range []struct {
+		address string
+		tls     TLS
+	}{{c.HTTP.Listen, c.HTTP.TLS}, {c.Admin.Listen, c.Admin.TLS}, {c.GRPC.Listen, c.GRPC.TLS}, {c.RESP.Listen, c.RESP.TLS}} {
+		if listener.address != "" {
+			_, err := certs.open(listener.tls)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkIdentity returns a resolver as a node would have it, which fetches no keys of
+// tokens.
+func (c *Config) checkIdentity() (*identity.Resolver, error) {
+	opt, err := c.Identity.open()
+	if err != nil {
+		return nil, err
+	}
+	if opt.JWT.URL != "" {
+		// Which claims there are is known without the keys.
+		opt.JWT.URL, opt.JWT.Algorithms, opt.JWT.Secret = "", nil, make(identity.Secret, 32)
+	}
+	who, err := identity.New(opt)
+	if err != nil {
+		return nil, fmt.Errorf("the settings of %w", err)
+	}
+	return who, nil
+}

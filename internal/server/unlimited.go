@@ -1,0 +1,99 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/rules"
+)
+
+// unlimited are requests of the gateway, or of proxies that ask, that no rule limits.
+type unlimited struct {
+	// route is its place in the configuration, -1 for requests without one.
+	route int
+	// keys are those that it is asked by.
+	keys string
+	// have are the keys of the first rules.
+	have string
+}
+
+// finding returns u as a warning of the configuration at path.
+func (u *unlimited) finding(path string) *rules.Error {
+	e := &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", u.route), Warning: true,
+		Msg:  fmt.Sprintf("route is not limited: no rule matches its descriptors (%s); the rules have %s", u.keys, u.have),
+		Hint: "add a rule with these keys, or set unlimited: true"}
+	if u.route < 0 {
+		e.Path = "upstream"
+		e.Msg = fmt.Sprintf("requests without a route are not limited: no rule matches %s; the rules have %s", u.keys, u.have)
+		e.Hint = "add a rule with this key, or a route with descriptors"
+	}
+	return e
+}
+
+// findUnlimited finds what of the requests no rule limits. With load shedding something
+// limits all of them.
+func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *rules.Set) (found []unlimited) {
+	if conf.Shed != nil {
+		return nil
+	}
+	domain := conf.API.Domain
+	meets := func(ds []identity.Descriptor) bool {
+		return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
+			return words.limitAddresses() && byAddress(d) || set.Meets(domain, d.Keys())
+		})
+	}
+	add := func(route int, ds []identity.Descriptor) {
+		found = append(found, unlimited{route, keysOf(ds), keysThere(set, domain)})
+	}
+	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
+	if conf.Upstream != "" && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
+		add(-1, address)
+	}
+	for i := range conf.Routes {
+		ds := conf.Routes[i].Descriptors
+		if len(ds) == 0 {
+			ds = address
+		}
+		if !conf.Routes[i].Unlimited && !meets(ds) {
+			add(i, ds)
+		}
+	}
+	return found
+}
+
+// meetsSome reports whether requests can have what some rule is matched by.
+func meetsSome(set *rules.Set, domain string, who *identity.Resolver) bool {
+	return slices.ContainsFunc(set.KeyLists(domain), func(l weir.KeyList) bool {
+		return set.Meets(domain, l.Keys) && !slices.ContainsFunc(l.Keys, func(key string) bool { return who.Unknown(key) != nil })
+	})
+}
+
+// keysOf writes the keys of descriptors.
+func keysOf(ds []identity.Descriptor) string {
+	var all []string
+	for i := range ds {
+		all = append(all, strings.Join(ds[i].Keys(), "/"))
+	}
+	return strings.Join(all, ", ")
+}
+
+// keysThere writes the keys of the domain's first rules.
+func keysThere(set *rules.Set, domain string) string {
+	const most = 8
+	var all []string
+	for _, r := range set.Rules() {
+		if keys := strings.Join(r.Keys, "/"); r.Domain == domain && !slices.Contains(all, keys) {
+			if len(all) == most {
+				return strings.Join(all, ", ") + ", ..."
+			}
+			all = append(all, keys)
+		}
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
