@@ -15,7 +15,8 @@ import (
 type checkCmd struct {
 	Paths  []string `arg:"" optional:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them; or one configuration of weir serve."`
 	Config string   `name:"config" placeholder:"FILE" help:"Check a configuration, also where the file does not look like one."`
-	JSON   bool     `name:"json" help:"Print the findings as JSON."`
+	Format string   `name:"format" env:"-" enum:"text,json,github,sarif" default:"text" help:"How findings are printed: ${enum}. github annotates lines of a pull request, sarif is SARIF 2.1.0."`
+	JSON   bool     `name:"json" help:"The same as --format json."`
 	Strict bool     `name:"strict" help:"Let warnings fail too."`
 
 	Envoy        bool `name:"envoy" help:"Check a directory for weir ratelimit, in the words of Envoy's service."`
@@ -27,7 +28,7 @@ func (*checkCmd) Help() string {
 	return `Examples:
 
   weir check rules.yaml
-  weir check --strict --json rules/
+  weir check --strict --format github rules/
   weir check weir.yaml
   weir check --envoy --merge-domain-configs config/
 
@@ -42,6 +43,14 @@ those of its config_check_cmd: 1 a rule or the directory is at fault, 2 a file i
 not YAML or has a key that means nothing.`
 }
 
+// The values of --format.
+const (
+	formatText   = "text"
+	formatJSON   = "json"
+	formatGitHub = "github"
+	formatSARIF  = "sarif"
+)
+
 // checkReport is the answer of --json.
 type checkReport struct {
 	Valid    bool         `json:"valid"`
@@ -54,8 +63,14 @@ type checkReport struct {
 // Run checks the files.
 func (c *checkCmd) Run(s streams) error {
 	switch {
-	case c.Envoy && (len(c.Paths) != 1 || c.JSON || c.Strict || c.Config != ""):
-		return errors.New("check: --envoy takes one directory, and neither --json nor --strict")
+	case c.JSON && c.Format != formatText && c.Format != formatJSON:
+		return fmt.Errorf("check: --json and --format %s cannot both be: leave one out", c.Format)
+	case c.JSON:
+		c.Format = formatJSON
+	}
+	switch {
+	case c.Envoy && (len(c.Paths) != 1 || c.Format != formatText || c.Strict || c.Config != ""):
+		return errors.New("check: --envoy takes one directory, and neither --json, --format nor --strict")
 	case c.Envoy:
 		return checkEnvoy(s, c.Paths[0], c.MergeDomains)
 	case c.MergeDomains:
@@ -135,11 +150,17 @@ func orNone(es rules.Errors) rules.Errors {
 }
 
 func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error {
-	if c.JSON {
+	line := (*rules.Error).Error
+	switch c.Format {
+	case formatJSON:
 		return s.writeJSON(report)
+	case formatSARIF:
+		return s.writeJSON(newSARIF(errs))
+	case formatGitHub:
+		line = githubLine
 	}
 	for _, e := range errs {
-		if _, err := fmt.Fprintln(s.out, e); err != nil {
+		if _, err := fmt.Fprintln(s.out, line(e)); err != nil {
 			return err
 		}
 	}
