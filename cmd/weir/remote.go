@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -66,13 +67,16 @@ func (s *remote) ask(path string, q question) ([]byte, error) {
 	return s.call(http.MethodPost, path, q)
 }
 
-// at returns the URL of a path of the server.
+// at returns the URL of a path of the server. A port alone is one of this machine.
 func (s *remote) at(path string) string {
-	url := strings.TrimSuffix(s.url, "/") + path
+	url := strings.TrimSuffix(s.url, "/")
+	if _, err := strconv.ParseUint(url, 10, 16); err == nil {
+		url = "127.0.0.1:" + url
+	}
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
-	return url
+	return url + path
 }
 
 // send sends a request with the token.

@@ -40,3 +40,18 @@ func TestUnreachableServers(t *testing.T) {
 	f(strange.URL, time.Second, "SSL_CERT_FILE")
 	f(slow.URL, 10*time.Millisecond, "")
 }
+
+// A server is named by its URL, by HOST:PORT, or by a port of this machine alone.
+func TestServersAreNamedBriefly(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://limits.internal/": "https://limits.internal/v1/check",
+		"limits.internal:8080":     "http://limits.internal:8080/v1/check",
+		"8080":                     "http://127.0.0.1:8080/v1/check",
+		":8080":                    "http://:8080/v1/check",
+		"65536":                    "http://65536/v1/check", // a host: no such port
+	} {
+		if got := (&remote{url: given}).at("/v1/check"); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}
