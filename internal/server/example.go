@@ -32,6 +32,9 @@ type guide struct {
 // howToAsk returns a command that asks the API at a URL of urlOf and meets the first
 // limit in force; or why there is none, in parentheses.
 func (s *guide) howToAsk(url string) string {
+	if s.conf.asked() && !s.conf.forwards() {
+		return "" // proxies ask here, and howToAskAsProxy shows how
+	}
 	auth := ""
 	if s.conf.forwards() && !trustsLoopback(s.conf) {
 		switch {
@@ -55,8 +58,8 @@ func (s *guide) howToAsk(url string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) { // localhost may be either
-		url = strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
+	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) {
+		url = onLoopback4(url)
 	}
 	return "curl " + auth + "-d " + quoteShell(string(body)) + " " + curlTo(url, path)
 }
@@ -64,10 +67,65 @@ func (s *guide) howToAsk(url string) string {
 // howToForward returns a command that sends the gateway at a URL of urlOf a request
 // which the first rule is for, as far as a path, a method and a host say it.
 func (s *guide) howToForward(url string) string {
-	path, flags := "/", ""
+	path, flags := s.exampleRequest()
+	return "curl -i " + flags + curlTo(url, quoteWord(path))
+}
+
+// howToAskAsProxy returns a command that asks, as a proxy on this machine does, about
+// the request of howToForward. Empty where nobody on this machine may ask so.
+func (s *guide) howToAskAsProxy(url string) string {
+	c := &s.conf.Identity
+	trusted, err := prefixes("--trusted-proxies", c.Proxies.Trusted)
+	if s.conf.ForwardAuth.Prefix == "" || err != nil || c.clientHeader() != defaultClientHeader || c.Proxies.Form != "" || c.Proxies.Hops != 0 || strings.HasPrefix(url, unixPrefix) {
+		return ""
+	}
+	trusts := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	switch {
+	case !trusts(loopback4):
+		return ""
+	case !trusts(netip.IPv6Loopback()):
+		url = onLoopback4(url)
+	}
+	path, flags := s.exampleRequest()
+	return "curl -i -H '" + defaultClientHeader + ": 203.0.113.7' " + flags + curlTo(url, quoteWord(s.conf.ForwardAuth.Prefix+path))
+}
+
+// howToAskRedis returns a command that asks over the Redis protocol at a URL of urlOf,
+// by the first limit in force if there is one. Empty where redis-cli needs certificates.
+func (s *guide) howToAskRedis(url string) string {
+	c := &s.conf.RESP
+	if c.Listen == "" || c.TLS.Cert != "" {
+		return ""
+	}
+	cli := "redis-cli " + redisTo(url)
+	if c.Password != "" || c.PasswordFile != "" {
+		if cli = `REDISCLI_AUTH="$WEIR_RESP_PASSWORD" ` + cli; c.User != "" {
+			cli += " --user " + quoteWord(c.User)
+		}
+	}
+	q := s.exampleQuestion()
+	if q == nil {
+		return cli + " CL.THROTTLE user123 15 30 60"
+	}
+	words := []string{cli, "WEIR.CHECK", quoteWord(q.Domain)}
+	for _, e := range q.Descriptors[0].Entries {
+		words = append(words, quoteWord(e.Key), quoteWord(e.Value))
+	}
+	if q.Lease != "" {
+		words = append(words, "LEASE", q.Lease)
+	}
+	return strings.Join(words, " ")
+}
+
+// exampleRequest returns the path of a request that the first rule is for, and the flags
+// by which curl sends it.
+func (s *guide) exampleRequest() (path, flags string) {
+	path = "/"
 	q := s.exampleQuestion()
 	if q == nil || len(s.rules.words.limits) > 0 {
-		return "curl -i " + curlTo(url, path)
+		return path, ""
 	}
 	for _, e := range q.Descriptors[0].Entries {
 		switch {
@@ -79,12 +137,19 @@ func (s *guide) howToForward(url string) string {
 			flags += "-H " + quoteShell("Host: "+e.Value) + " "
 		}
 	}
-	return "curl -i " + flags + curlTo(url, quoteWord(path))
+	return path, flags
+}
+
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// onLoopback4 returns a URL of localhost, which may be an IPv6 address, as one of IPv4.
+func onLoopback4(url string) string {
+	return strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
 }
 
 // trustsLoopback reports whether --trust has an address of this machine.
 func trustsLoopback(c *Config) bool {
-	return trusts(c, netip.IPv6Loopback()) || trusts(c, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	return trusts(c, netip.IPv6Loopback()) || trusts(c, loopback4)
 }
 
 // trusts reports whether --trust has a.
