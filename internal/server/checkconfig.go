@@ -138,8 +138,11 @@ func (c *Config) checkSettings() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.HTTP.Listen == "" {
-		bad("--http (http.listen) is empty: give HOST:PORT")
+	if c.HTTP.Listen == "" && (c.forwards() || c.ForwardAuth.Prefix != "") {
+		bad("--http (http.listen) is empty, and the gateway and forward-auth answer there: give a port, such as 8080")
+	}
+	if c.HTTP.Listen == "" && c.GRPC.Listen == "" && c.RESP.Listen == "" {
+		bad("--http (http.listen), --grpc (grpc.listen) and --resp (resp.listen) are all empty: give one a port, such as --http 8080")
 	}
 	if c.StoreHeld < shared.MinBytes {
 		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
