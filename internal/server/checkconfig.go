@@ -41,7 +41,9 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 		fault(err)
 		return nil, out
 	}
-	if _, err := checkedWordRules(conf, check); err != nil {
+	if words, err := checkedWordRules(conf, check); err != nil {
+		fault(err)
+	} else if err := words.checkSources(conf, who); err != nil {
 		fault(err)
 	}
 	if conf.Rules == "" {

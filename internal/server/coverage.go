@@ -88,7 +88,7 @@ func (s *coverage) ruleLists() bool {
 // meets reports whether requests that are asked about by ds can meet a limit.
 func (s *coverage) meets(ds []identity.Descriptor) bool {
 	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
-		return s.rules.words.limitAddresses() && byAddress(d) || s.rules.live.Set().Meets(s.conf.API.Domain, d.Keys())
+		return slices.ContainsFunc(s.rules.words.limits, func(l wordLimit) bool { return l.isMetBy(d) }) || s.rules.live.Set().Meets(s.conf.API.Domain, d.Keys())
 	})
 }
 
@@ -123,21 +123,39 @@ func (s *coverage) rulesThere() string {
 // which they do not count: their requests are asked about by other things than the
 // client's address.
 func (s *coverage) warnOfUncounted() {
-	for _, l := range s.rules.words.limits {
-		if !l.limitsAddresses() {
+	words := s.rules.words
+	for i := range words.limits {
+		l := &words.limits[i]
+		switch {
+		case !l.limitsForwarded():
 			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
+			continue
+		case !words.limitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.parts[0].keys, mayBeMissing):
+			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "))
+		}
+		for j := range s.conf.Routes {
+			if r := &s.conf.Routes[j]; !r.Unlimited && !l.isAskedBy(r) {
+				s.log.Warn("limit of --limit has no effect on this route: add a descriptor of its keys, or a limit in the rules",
+					"limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "), "route", j+1, "host", r.Host, "path", r.Path)
+			}
 		}
 	}
-	if !s.rules.words.limitAddresses() {
-		return
-	}
-	for i := range s.conf.Routes {
-		r := &s.conf.Routes[i]
-		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
-			s.log.Warn("limits of --limit have no effect on this route; add a descriptor of remote_address alone, or a limit in the rules",
-				"route", i+1, "host", r.Host, "path", r.Path)
-		}
-	}
+}
+
+// mayBeMissing reports whether requests need not have an entry of a key.
+func mayBeMissing(key string) bool {
+	word, _, _ := strings.Cut(key, "/") // a width of the address
+	return !slices.Contains([]string{entryAddress, "client", "method", "path", "host"}, word)
+}
+
+// isAskedBy reports whether some descriptor of a route meets the limit.
+func (l *wordLimit) isAskedBy(r *Route) bool {
+	return len(r.Descriptors) == 0 && l.limitsAddresses() || slices.ContainsFunc(r.Descriptors, l.isMetBy)
+}
+
+// isMetBy reports whether a descriptor meets the limit.
+func (l *wordLimit) isMetBy(d identity.Descriptor) bool {
+	return slices.ContainsFunc(l.parts, func(p wordPart) bool { return slices.Equal(d.Keys(), p.keys) })
 }
 
 // warnOfAsked tells of limits that do not count where proxies ask, and of those

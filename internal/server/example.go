@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -123,11 +124,17 @@ func (s *guide) howToAskRedis(url string) string {
 // by which curl sends it.
 func (s *guide) exampleRequest() (path, flags string) {
 	path = "/"
+	var query []string
 	q := s.exampleQuestion()
-	if q == nil || len(s.rules.words.limits) > 0 {
+	if q == nil {
 		return path, ""
 	}
-	for _, e := range q.Descriptors[0].Entries {
+	entries := q.Descriptors[0].Entries
+	if len(s.rules.words.limits) > 0 {
+		entries = s.rules.words.limits[0].example(entryAddress)
+	}
+	for _, e := range entries {
+		source, name, _ := strings.Cut(e.Key, ":")
 		switch {
 		case e.Key == "path" && strings.HasPrefix(e.Value, "/") && q.Domain == s.conf.API.Domain:
 			path = e.Value
@@ -135,9 +142,39 @@ func (s *guide) exampleRequest() (path, flags string) {
 			flags += "-X " + quoteWord(e.Value) + " "
 		case e.Key == "host":
 			flags += "-H " + quoteShell("Host: "+e.Value) + " "
+		case source == "header":
+			flags += "-H " + quoteShell(name+": "+e.Value) + " "
+		case source == "cookie":
+			flags += "-b " + quoteShell(name+"="+e.Value) + " "
+		case source == "query":
+			query = append(query, url.QueryEscape(name)+"="+url.QueryEscape(e.Value))
 		}
 	}
+	if len(query) > 0 {
+		path += "?" + strings.Join(query, "&")
+	}
 	return path, flags
+}
+
+// example returns entries that meet the limit, with this one if it has a choice of who
+// the client is.
+func (l *wordLimit) example(who string) []weir.Entry {
+	keys := l.parts[0].keys
+	for _, p := range l.parts {
+		if slices.Contains(p.keys, who) {
+			keys = p.keys
+		}
+	}
+	values := map[string]string{entryClientID: "123", entryAddress: "203.0.113.7", "client": "203.0.113.7", "method": "GET", "path": "/", "host": "example.com"}
+	var entries []weir.Entry
+	for _, key := range keys {
+		value, ok := values[key]
+		if !ok {
+			value = "example"
+		}
+		entries = append(entries, weir.Entry{Key: key, Value: value})
+	}
+	return entries
 }
 
 var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -162,7 +199,7 @@ func trusts(c *Config, a netip.Addr) bool {
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
 	if len(s.rules.words.limits) > 0 {
-		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{[]weir.Entry{{Key: entryClientID, Value: "123"}}}}}
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{s.rules.words.limits[0].example(entryClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {

@@ -24,6 +24,7 @@ func TestFamilyBannerMeetsTheRules(t *testing.T) {
 	}{
 		"words by ip":        {limits: []string{"1/year by ip using fixed_window"}},
 		"words by client_id": {limits: []string{"1/year by client_id using fixed_window"}},
+		"words by header":    {limits: []string{"1/year by header:X-Key and path using fixed_window"}},
 		"words by all":       {limits: []string{"1/year by all using fixed_window"}},
 		"client_id":          {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}"},
 		"another domain":     {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}", domain: "shop"},
@@ -127,6 +128,8 @@ func TestBannerForwards(t *testing.T) {
 	servertest.Binary(t, "curl")
 	upstream := markedUpstream(t)
 	for _, rule := range []string{
+		"1/year by header:X-Key and cookie:s using fixed_window", "1/year by ip and query:q using fixed_window", "1/year by host using fixed_window",
+		"- {key: \"header:X-Key\", limit: 1/year, algorithm: fixed_window}",
 		"- {key: path, value: /login, limit: 1/year, algorithm: fixed_window}",
 		"- {key: method, value: POST, descriptors: [{key: path, value: /a%20b, limit: 1/year, algorithm: fixed_window}]}",
 		"- {key: host, value: shop.example, limit: 1/year, algorithm: fixed_window}",
@@ -134,9 +137,10 @@ func TestBannerForwards(t *testing.T) {
 	} {
 		conf := Defaults()
 		conf.Upstream, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = upstream, "127.0.0.1:0", "", ""
-		conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+rule+"\n"), 0o600); err != nil {
-			t.Fatal(err)
+		if !strings.HasPrefix(rule, "-") {
+			conf.Limits = []string{rule}
+		} else if conf.Rules = filepath.Join(t.TempDir(), "rules.yaml"); os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+rule+"\n"), 0o600) != nil {
+			t.Fatal("no rules file")
 		}
 		_, r := started(t, conf, slog.New(slog.DiscardHandler))
 		for i, want := range []string{"200", "429"} {

@@ -131,15 +131,6 @@ func parseUpstream(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// byAddress reports whether d is what limits in words are about.
-func byAddress(d identity.Descriptor) bool {
-	if len(d.Entries) != 1 {
-		return false
-	}
-	e := d.Entries[0]
-	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
-}
-
 // upstream returns the URL to forward to, nil when there is none.
 func (c *Config) upstream() (*url.URL, error) {
 	if c.Upstream == "" {

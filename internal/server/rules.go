@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/rules"
@@ -24,6 +27,8 @@ type ruleSet struct {
 	log  *slog.Logger
 	// overlay is what operators have laid over the rules.
 	overlay *overlay.Overlay
+	// merged are the KeyLists for files in use, made when they are first asked for.
+	merged atomic.Pointer[mergedLists]
 	// history is how reading the files went.
 	history reloads
 	// asked returns which rules of a set are asked.
@@ -31,19 +36,22 @@ type ruleSet struct {
 }
 
 // openRules loads what conf names. store says whether a limit goes on counting at a
-// reload, form how front ends write the value of an entry.
-func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
+// reload, who what requests have, and how it is written.
+func openRules(conf *Config, store *openedStore, who *identity.Resolver, log *slog.Logger) (*ruleSet, error) {
 	check, err := conf.checkLimit()
 	if err != nil {
 		return nil, err
 	}
 	words, err := checkedWordRules(conf, check)
+	if err == nil {
+		err = words.checkSources(conf, who)
+	}
 	if err != nil {
 		return nil, err
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: who.EntryForm, Logger: log})
 	}
 	return r, err
 }
@@ -59,10 +67,31 @@ func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, err
 			return nil, fmt.Errorf("--limit %q: %w", s.Limit.Name, err)
 		}
 	}
-	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitAddresses() {
+	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitForwarded() {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	return words, nil
+}
+
+// checkSources reports a limit in words that counts by what no request of the gateway,
+// or of proxies that ask, has: it would never hold.
+func (w *wordRules) checkSources(c *Config, who *identity.Resolver) error {
+	if !c.makesDescriptors() {
+		return nil // callers of the API send what they like
+	}
+	for i := range w.limits {
+		for _, keys := range w.limits[i].keyLists() {
+			for _, key := range keys {
+				if slices.Contains(keys, entryClientID) {
+					continue
+				}
+				if err := who.Unknown(key); err != nil {
+					return fmt.Errorf("limit %q: %w", w.limits[i].text, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Match implements [weir.Rules].
@@ -76,9 +105,31 @@ func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
 	return dst
 }
 
-// KeyLists implements [weir.KeyLister]: the lists of the files. What the limits in
-// words are about, every request has.
-func (r *ruleSet) KeyLists(domain string) []weir.KeyList { return r.set().KeyLists(domain) }
+// KeyLists implements [weir.KeyLister]: the lists of the files, and what the limits in
+// words are about.
+func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
+	files := r.set().KeyLists(domain)
+	if domain != r.words.domain || len(r.words.limits) == 0 {
+		return files
+	}
+	if m := r.merged.Load(); m != nil && len(m.files) == len(files) && (len(files) == 0 || &m.files[0] == &files[0]) {
+		return m.all
+	}
+	m := &mergedLists{files, slices.Clip(files)}
+	for i := range r.words.limits {
+		for _, keys := range r.words.limits[i].keyLists() {
+			// A second descriptor of the same keys would be charged as well.
+			if !slices.ContainsFunc(m.all, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) {
+				m.all = append(m.all, weir.KeyList{Keys: keys})
+			}
+		}
+	}
+	r.merged.Store(m)
+	return m.all
+}
+
+// mergedLists are lists of keys of the files, and all that a node has with them.
+type mergedLists struct{ files, all []weir.KeyList }
 
 // watch follows the files until ctx ends.
 func (r *ruleSet) watch(ctx context.Context) {

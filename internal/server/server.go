@@ -126,7 +126,7 @@ func (s *Server) open() (err error) {
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
-	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.Resolver, s.log); err != nil {
 		return err
 	}
 	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
