@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/identity"
@@ -19,7 +20,9 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	var out rules.Errors
 	fault := func(err error) {
 		for _, e := range split(err) {
-			out = append(out, &rules.Error{File: path, Msg: e.Error()})
+			if !slices.ContainsFunc(out, func(o *rules.Error) bool { return o.Msg == e.Error() }) { // limits of routes are read twice
+				out = append(out, &rules.Error{File: path, Msg: e.Error()})
+			}
 		}
 	}
 	conf := Defaults()
@@ -43,7 +46,7 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	}
 	if words, err := checkedWordRules(conf, check); err != nil {
 		fault(err)
-	} else if err := words.checkSources(conf, who); err != nil {
+	} else if err := checkSources(words, conf, who); err != nil {
 		fault(err)
 	}
 	if conf.Rules == "" {
@@ -129,7 +132,7 @@ func (u *unasked) finding(a *asks, path string) *rules.Error {
 // check reports everything about c that can be seen to be wrong without
 // opening anything.
 func (c *Config) check() error {
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" && !hasLimits(c.Routes) {
 		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
 	}
 	return c.checkSettings()

@@ -27,6 +27,36 @@ type coverage struct {
 	asksNow atomic.Pointer[asks]
 }
 
+// openRulesOf opens the rules of a node, and what looks at who meets them.
+func openRulesOf(s *Server) (err error) {
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+		return err
+	}
+	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
+	return checkSources(s.rules.words, s.conf, s.identity.Resolver)
+}
+
+// checkSources reports a limit in words that counts by what no request of the gateway,
+// or of proxies that ask, has: it would never hold.
+func checkSources(w *wordRules, c *Config, who *identity.Resolver) error {
+	if !c.makesDescriptors() {
+		return nil // callers of the API send what they like
+	}
+	for i := range w.limits {
+		for _, keys := range w.limits[i].keyLists() {
+			for _, key := range keys {
+				if key == entryRoute || slices.Contains(keys, entryClientID) {
+					continue
+				}
+				if err := who.Unknown(key); err != nil {
+					return fmt.Errorf("limit %q: %w", w.limits[i].text, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // warn tells of what no limit applies to, since the rules have none for
 // what it is asked by: nobody would notice until it is too late. Rules that are
 // loaded later can change that, so it is no error, and they are looked at too.
@@ -50,7 +80,7 @@ func (s *coverage) warn() {
 		if len(ds) == 0 {
 			ds = address
 		}
-		if !r.Unlimited && !s.meets(ds) {
+		if !r.Unlimited && len(r.Limit) == 0 && !s.meets(ds) {
 			s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
 				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
 		}
@@ -124,7 +154,7 @@ func (s *coverage) rulesThere() string {
 // client's address.
 func (s *coverage) warnOfUncounted() {
 	words := s.rules.words
-	for i := range words.limits {
+	for i := range words.limits[:words.general] {
 		l := &words.limits[i]
 		switch {
 		case !l.limitsForwarded():

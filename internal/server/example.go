@@ -48,7 +48,10 @@ func (s *guide) howToAsk(url string) string {
 		}
 	}
 	q := s.exampleQuestion()
-	if q == nil {
+	switch {
+	case q == nil && len(s.rules.words.limits) > 0:
+		return "(no limit is in force but those of routes)"
+	case q == nil:
 		return "(no limit is in force)"
 	}
 	path, question := "/v1/check", any(q)
@@ -125,18 +128,19 @@ func (s *guide) howToAskRedis(url string) string {
 func (s *guide) exampleRequest() (path, flags string) {
 	path = "/"
 	var query []string
-	q := s.exampleQuestion()
-	if q == nil {
-		return path, ""
+	var entries []weir.Entry
+	if q := s.exampleQuestion(); q != nil && q.Domain == s.conf.API.Domain {
+		entries = q.Descriptors[0].Entries
+	} else if len(s.rules.words.limits) > 0 {
+		entries = s.routeExample(&s.rules.words.limits[0])
 	}
-	entries := q.Descriptors[0].Entries
-	if len(s.rules.words.limits) > 0 {
+	if s.rules.words.general > 0 {
 		entries = s.rules.words.limits[0].example(entryAddress)
 	}
 	for _, e := range entries {
 		source, name, _ := strings.Cut(e.Key, ":")
 		switch {
-		case e.Key == "path" && strings.HasPrefix(e.Value, "/") && q.Domain == s.conf.API.Domain:
+		case e.Key == "path" && strings.HasPrefix(e.Value, "/"):
 			path = e.Value
 		case e.Key == "method" && e.Value != "GET":
 			flags += "-X " + quoteWord(e.Value) + " "
@@ -154,6 +158,25 @@ func (s *guide) exampleRequest() (path, flags string) {
 		path += "?" + strings.Join(query, "&")
 	}
 	return path, flags
+}
+
+// routeExample returns entries of a request that meets a limit of a route.
+func (s *guide) routeExample(l *wordLimit) []weir.Entry {
+	entries := slices.DeleteFunc(l.example(entryAddress), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
+	for i := range s.conf.Routes {
+		rt := &s.conf.Routes[i]
+		if len(rt.Limit) == 0 || rt.limitName() != l.route {
+			continue
+		}
+		entries = append(entries, weir.Entry{Key: "path", Value: varying.ReplaceAllString(rt.Path, "x")})
+		if rt.Host != "" {
+			entries = append(entries, weir.Entry{Key: "host", Value: strings.Replace(rt.Host, "*", "x", 1)})
+		}
+		if len(rt.Methods) > 0 {
+			entries = append(entries, weir.Entry{Key: "method", Value: rt.Methods[0]})
+		}
+	}
+	return entries
 }
 
 // example returns entries that meet the limit, with this one if it has a choice of who
@@ -198,7 +221,7 @@ func trusts(c *Config, a netip.Addr) bool {
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
-	if len(s.rules.words.limits) > 0 {
+	if s.rules.words.general > 0 {
 		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{s.rules.words.limits[0].example(entryClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/rules"
@@ -36,22 +35,19 @@ type ruleSet struct {
 }
 
 // openRules loads what conf names. store says whether a limit goes on counting at a
-// reload, who what requests have, and how it is written.
-func openRules(conf *Config, store *openedStore, who *identity.Resolver, log *slog.Logger) (*ruleSet, error) {
+// reload, form how front ends write the value of an entry.
+func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
 	check, err := conf.checkLimit()
 	if err != nil {
 		return nil, err
 	}
 	words, err := checkedWordRules(conf, check)
-	if err == nil {
-		err = words.checkSources(conf, who)
-	}
 	if err != nil {
 		return nil, err
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: who.EntryForm, Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	}
 	return r, err
 }
@@ -59,6 +55,9 @@ func openRules(conf *Config, store *openedStore, who *identity.Resolver, log *sl
 // checkedWordRules returns the limits in words, all of which check lets pass.
 func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, error) {
 	words, err := newWordRules(c.Limits, c.API.Domain)
+	if err == nil {
+		err = words.addRoutes(c.Routes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,27 +70,6 @@ func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, err
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	return words, nil
-}
-
-// checkSources reports a limit in words that counts by what no request of the gateway,
-// or of proxies that ask, has: it would never hold.
-func (w *wordRules) checkSources(c *Config, who *identity.Resolver) error {
-	if !c.makesDescriptors() {
-		return nil // callers of the API send what they like
-	}
-	for i := range w.limits {
-		for _, keys := range w.limits[i].keyLists() {
-			for _, key := range keys {
-				if slices.Contains(keys, entryClientID) {
-					continue
-				}
-				if err := who.Unknown(key); err != nil {
-					return fmt.Errorf("limit %q: %w", w.limits[i].text, err)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // Match implements [weir.Rules].
@@ -109,14 +87,14 @@ func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
 // words are about.
 func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
 	files := r.set().KeyLists(domain)
-	if domain != r.words.domain || len(r.words.limits) == 0 {
+	if domain != r.words.domain || r.words.general == 0 {
 		return files
 	}
 	if m := r.merged.Load(); m != nil && len(m.files) == len(files) && (len(files) == 0 || &m.files[0] == &files[0]) {
 		return m.all
 	}
 	m := &mergedLists{files, slices.Clip(files)}
-	for i := range r.words.limits {
+	for i := range r.words.limits[:r.words.general] {
 		for _, keys := range r.words.limits[i].keyLists() {
 			// A second descriptor of the same keys would be charged as well.
 			if !slices.ContainsFunc(m.all, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) {

@@ -12,14 +12,19 @@ import (
 // wordRules are the limits in words as rules of one domain. Immutable.
 type wordRules struct {
 	domain string
-	limits []wordLimit
+	// limits are those of --limit, general of them, and those of routes.
+	limits  []wordLimit
+	general int
+	byRoute map[string][]*wordLimit
 }
 
 // wordLimit is a limit in words. A client that the gateway knows by its
 // address and one that the API knows by its clientId are told apart even if
 // they go by the same text, hence a part for each.
 type wordLimit struct {
-	text  string
+	text string
+	// route is the name of the route whose requests it is about, empty for all.
+	route string
 	parts []wordPart
 	// all counts everybody under one key; the parts then have the same limit.
 	all bool
@@ -34,7 +39,7 @@ type wordPart struct {
 // newWordRules parses and compiles texts. domain is the one that the API and
 // the gateway ask.
 func newWordRules(texts []string, domain string) (*wordRules, error) {
-	rules := &wordRules{domain: domain}
+	rules := &wordRules{domain: domain, byRoute: map[string][]*wordLimit{}}
 	for _, text := range texts {
 		w, err := ParseWords(text)
 		if err != nil {
@@ -56,6 +61,7 @@ func newWordRules(texts []string, domain string) (*wordRules, error) {
 		}
 		rules.limits = append(rules.limits, l)
 	}
+	rules.general = len(rules.limits)
 	return rules, nil
 }
 
@@ -141,8 +147,15 @@ func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		return dst
 	}
 	for i := range r.Descriptors {
-		for j := range w.limits {
-			dst = w.limits[j].append(dst, &r.Descriptors[i], r)
+		d := &r.Descriptors[i]
+		if len(d.Entries) > 0 && d.Entries[0].Key == entryRoute {
+			for _, l := range w.byRoute[d.Entries[0].Value] {
+				dst = l.append(dst, d, r)
+			}
+			continue
+		}
+		for j := range w.limits[:w.general] {
+			dst = w.limits[j].append(dst, d, r)
 		}
 	}
 	return dst
