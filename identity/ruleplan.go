@@ -120,8 +120,7 @@ func (r *Resolver) plannedList(l weir.KeyList) (planned, error) {
 func (r *Resolver) sourceOf(key string) (source, error) {
 	s, err := r.parseSource(key, nil)
 	if err == nil && s.kind == fromValue {
-		// As a key this is a text like any other: nothing says that it is meant.
-		return s, fmt.Errorf("%q is a value, not what a request has", key)
+		return s, errValueKey(key)
 	}
 	return s, err
 }

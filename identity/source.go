@@ -65,6 +65,20 @@ func Sources() []string {
 	}
 }
 
+// CheckSource reports what is wrong with text as a source of requests in general, of no
+// route. Whether something is configured that gives it a value, [Resolver.Unknown] says.
+func CheckSource(text string) error {
+	s, err := new(Resolver).compileSource(text, nil)
+	if err == nil && s.kind == fromValue {
+		return errValueKey(text)
+	}
+	return err
+}
+
+// errValueKey is the error for a key that is a text like any other: nothing says that it
+// is meant as a source.
+func errValueKey(key string) error { return fmt.Errorf("%q is a value, not what a request has", key) }
+
 // verified reports whether a stranger cannot make the value up or leave it out
 // as he likes.
 func (r *Resolver) verified(s *source) bool {
@@ -77,13 +91,21 @@ func (r *Resolver) verified(s *source) bool {
 	return false
 }
 
-// parseSource compiles the text of a source. route is the one that the plan
-// belongs to, or nil.
+// parseSource compiles the text of a source that can have a value. route is the one
+// that the plan belongs to, or nil.
 func (r *Resolver) parseSource(text string, route *Route) (source, error) {
+	s, err := r.compileSource(text, route)
+	if err != nil {
+		return source{}, err
+	}
+	return s, r.has(&s, text)
+}
+
+// compileSource is parseSource, whatever is configured.
+func (r *Resolver) compileSource(text string, route *Route) (source, error) {
 	word, arg, hasArg := strings.Cut(text, ":")
 	if k, ok := words[word]; ok && !hasArg {
-		s := source{kind: k, width: r.width}
-		return s, r.has(&s, text)
+		return source{kind: k, width: r.width}, nil
 	}
 	if bits, ok := strings.CutPrefix(text, "remote_address/"); ok {
 		return r.addressSource(bits)
@@ -122,7 +144,7 @@ func (r *Resolver) parseSource(text string, route *Route) (source, error) {
 			return source{}, fmt.Errorf("source %q: the path %s has no segment {%s}", text, route.Path, arg)
 		}
 	}
-	return s, r.has(&s, text)
+	return s, nil
 }
 
 // addressSource compiles remote_address/BITS. Up to 32 bits are those of an

@@ -97,10 +97,10 @@ func (s *settings) lines() []string {
 	return out
 }
 
-// WordsInFile returns a rules file that has a limit which was given in words, in
-// another mode, for each of the entries of the given keys. Shared: all values of
-// an entry count together.
-func WordsInFile(domain string, keys []string, w *weir.Limit, shared bool, mode string, percent int64) string {
+// WordsInFile returns a rules file that has a limit which was given in words, in a mode,
+// for descriptors of each of the given lists of keys. Shared: all values of an entry count
+// together.
+func WordsInFile(domain string, lists [][]string, w *weir.Limit, shared bool, mode string, percent int64) string {
 	name := w.Algorithm.Name()
 	s := settings{Algorithm: &name}
 	if w.Burst != w.Count {
@@ -113,14 +113,20 @@ func WordsInFile(domain string, keys []string, w *weir.Limit, shared bool, mode 
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# in the place of --limit %s\ndomain: %s\ndescriptors:\n", quote(w.Name), quote(domain))
-	for _, key := range keys {
-		fmt.Fprintf(&b, "  - key: %s\n", key)
-		if shared {
-			b.WriteString("    value: \"*\"\n    share_threshold: true\n")
+	for _, keys := range lists {
+		indent := "  "
+		for i, key := range keys {
+			if fmt.Fprintf(&b, "%s- key: %s\n", indent, yamlKey(key)); i < len(keys)-1 {
+				fmt.Fprintf(&b, "%s  descriptors:\n", indent)
+				indent += "    "
+			}
 		}
-		b.WriteString("    limit:\n")
+		if shared {
+			fmt.Fprintf(&b, "%s  value: \"*\"\n%[1]s  share_threshold: true\n", indent)
+		}
+		fmt.Fprintf(&b, "%s  limit:\n", indent)
 		for _, line := range lines {
-			b.WriteString("      " + line + "\n")
+			fmt.Fprintf(&b, "%s    %s\n", indent, line)
 		}
 	}
 	return b.String()
@@ -128,9 +134,12 @@ func WordsInFile(domain string, keys []string, w *weir.Limit, shared bool, mode 
 
 // WordsKeyLines returns a rules file that has a limit which was given in words, with a
 // change of one key of it.
-func WordsKeyLines(c KeyChange, keys []string, w *weir.Limit, shared bool) string {
-	if shared || len(c.Entries) != 1 {
+func WordsKeyLines(c KeyChange, lists [][]string, w *weir.Limit, shared bool) string {
+	switch {
+	case shared:
 		return noKeyLines("all clients share the counter of " + quote(w.Name))
+	case len(c.Entries) != 1:
+		return noKeyLines(quote(w.Name) + " counts by several entries, and an override is of one")
 	}
 	e := c.Entries[0]
 	if why := unwritable(e.Key, e.Value, false); why != "" {
@@ -143,8 +152,16 @@ func WordsKeyLines(c KeyChange, keys []string, w *weir.Limit, shared bool) strin
 	case OverrideKey:
 		override = "{" + wordsNumbers(w, c.Count, c.Period, c.Burst) + "}"
 	}
-	text, at := WordsInFile(c.Domain, keys, w, false, "enforce", 100), "  - key: "+e.Key+"\n"
+	text, at := WordsInFile(c.Domain, lists, w, false, "enforce", 100), "  - key: "+yamlKey(e.Key)+"\n"
 	return strings.Replace(text, at, at+"    overrides: {"+strconv.Quote(e.Value)+": "+override+"}\n", 1)
+}
+
+// yamlKey writes a key, which YAML takes for itself if it is a name.
+func yamlKey(key string) string {
+	if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") == "" {
+		return key
+	}
+	return quote(key)
 }
 
 func wordsNumbers(w *weir.Limit, count int64, period time.Duration, burst int64) string {

@@ -150,14 +150,18 @@ func TestWordsInFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, shared := range []bool{false, true} {
-		set := loadText(t, rules.WordsInFile("api", []string{"remote_address", "client_id"}, w, shared, "enforce", 30))
+		set := loadText(t, rules.WordsInFile("api", [][]string{{"remote_address"}, {"client_id"}}, w, shared, "enforce", 30))
 		for _, key := range []string{"remote_address", "client_id"} {
 			ops := set.Match(nil, &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: key, Value: "a"}}}}})
 			if len(ops) != 1 || ops[0].Limit.Count != 20 || ops[0].Limit.Burst != 40 || ops[0].Limit.Rollout != 30 || ops[0].Limit.Algorithm != algorithm.TokenBucket || (ops[0].Key == "") != shared {
 				t.Errorf("%s, shared %t: %+v", key, shared, ops)
 			}
 		}
-		if ops := loadText(t, rules.WordsInFile("api", []string{"client_id"}, w, shared, "off", 0)).Match(nil,
+		several := &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "header:X-Key", Value: "a"}, {Key: "path", Value: "/"}}}}}
+		if ops := loadText(t, rules.WordsInFile("api", [][]string{{"header:X-Key", "path"}}, w, false, "enforce", 100)).Match(nil, several); len(ops) != 1 || ops[0].Key != several.KeyOf(&several.Descriptors[0]) {
+			t.Errorf("two keys meet %+v", ops)
+		}
+		if ops := loadText(t, rules.WordsInFile("api", [][]string{{"client_id"}}, w, shared, "off", 0)).Match(nil,
 			&weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "client_id", Value: "a"}}}}}); len(ops) != 0 {
 			t.Errorf("off, and meets %+v", ops)
 		}

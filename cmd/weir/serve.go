@@ -66,7 +66,11 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 		return err
 	}
 	run := func(ctx context.Context) error {
-		return srv.Run(ctx, func(r server.Ready) { fmt.Fprint(s.out, r) })
+		return srv.Run(ctx, func(r server.Ready) {
+			if conf.Log.Format != "json" { // what reads both streams as JSON has it in the log
+				fmt.Fprint(s.out, r)
+			}
+		})
 	}
 	draining := func(sig os.Signal) { log.Info("draining; a second signal exits at once", "signal", sig.String()) }
 	return runUntilSignal(run, draining, srv.Reload, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

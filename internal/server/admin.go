@@ -140,14 +140,15 @@ func openAdmin(s *Server) (frontend, error) {
 	if c.Listen == "" {
 		return frontend{}, nil
 	}
-	if s.token == "" && !loopbackListen(c.Listen) {
+	addr := withHost(c.Listen, onLoopback)
+	if s.token == "" && !loopbackListen(addr) {
 		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
 	}
 	cert, err := s.certs.open(c.TLS)
 	if err != nil {
 		return frontend{}, err
 	}
-	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
+	if s.token != "" && cert == nil && !loopbackListen(addr) {
 		s.log.Warn("admin token is sent in clear text; set --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
 	}
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
@@ -155,7 +156,7 @@ func openAdmin(s *Server) (frontend, error) {
 	}
 	const maxAdminConns = 64
 	return frontend{
-		listen:   c.Listen,
+		listen:   addr,
 		tls:      c.TLS,
 		maxConns: maxAdminConns,
 		last:     true,

@@ -26,7 +26,7 @@ import (
 type AnalyticsConfig struct {
 	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
 	Analytics `embed:""`
-	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"HOST:PORT" help:"Address of /v1/analytics/, metrics and health."`
+	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"[HOST:]PORT" help:"Address of /v1/analytics/, metrics and health. A port alone is on 127.0.0.1."`
 	Token     Secret `name:"admin-token" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
 	TokenFile string `name:"admin-token-file" placeholder:"FILE" help:"File that holds the token, in place of --admin-token."`
 	TLS       TLS    `embed:"" prefix:"tls-"`
@@ -45,6 +45,9 @@ func (c *AnalyticsConfig) check() error {
 	errs = append(errs, c.TLS.check("tls"), c.admin().check(), c.Analytics.check(), c.Log.check())
 	return errors.Join(append(errs, checkBounds(&c.Analytics, "analytics.", func(string) bool { return true })...)...)
 }
+
+// address returns where to listen.
+func (c *AnalyticsConfig) address() string { return withHost(c.Listen, onLoopback) }
 
 // admin returns what operators are let in by.
 func (c *AnalyticsConfig) admin() *Admin { return &Admin{Token: c.Token, TokenFile: c.TokenFile} }
@@ -82,14 +85,15 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.token, err = s.conf.admin().token(); err != nil {
 		return err
 	}
-	if s.token == "" && !loopbackListen(s.conf.Listen) {
+	loopback := loopbackListen(s.conf.address())
+	if s.token == "" && !loopback {
 		return fmt.Errorf("--listen %s can be reached from other machines and there is no token: give --admin-token-file FILE, or listen on 127.0.0.1", s.conf.Listen)
 	}
 	if files := s.conf.TLS; files.Cert != "" {
 		if s.cert, err = certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA}, s.log); err != nil {
 			return err
 		}
-	} else if s.token != "" && !loopbackListen(s.conf.Listen) {
+	} else if s.token != "" && !loopback {
 		s.log.Warn("token is sent in clear text; set --tls-cert and --tls-key", "addr", s.conf.Listen)
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
@@ -165,7 +169,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 // queue. ready is called once with the URL when the listener is open; nil means
 // nobody is told.
 func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error {
-	ln, err := listenOn(s.conf.Listen)
+	ln, err := listenOn(s.conf.address())
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: give another address with --listen", err), s.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,12 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	out := faultsOf(path, conf.check())
 	n := readNamed(conf)
 	defer n.close()
-	out = append(append(out, faultsOf(path, n.err)...), n.found...)
+	for _, e := range faultsOf(path, n.err) {
+		if !slices.ContainsFunc(out, func(o *rules.Error) bool { return o.Msg == e.Msg }) { // limits of routes are read twice
+			out = append(out, e)
+		}
+	}
+	out = append(out, n.found...)
 	if faults, _ := out.Split(); len(faults) > 0 || n.set == nil || conf.Rules == "" {
 		return n.set, out
 	}
@@ -115,7 +121,7 @@ func (u *unasked) finding(a *asks, path string) *rules.Error {
 // check reports everything about c that can be seen to be wrong without
 // opening anything.
 func (c *Config) check() error {
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" && !hasLimits(c.Routes) {
 		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
 	}
 	return c.checkSettings()
@@ -126,8 +132,11 @@ func (c *Config) checkSettings() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.HTTP.Listen == "" {
-		bad("--http (http.listen) is empty: give HOST:PORT")
+	if c.HTTP.Listen == "" && (c.forwards() || c.ForwardAuth.Prefix != "") {
+		bad("--http (http.listen) is empty, and the gateway and forward-auth answer there: give a port, such as 8080")
+	}
+	if c.HTTP.Listen == "" && c.GRPC.Listen == "" && c.RESP.Listen == "" {
+		bad("--http (http.listen), --grpc (grpc.listen) and --resp (resp.listen) are all empty: give one a port, such as --http 8080")
 	}
 	if c.StoreHeld < shared.MinBytes {
 		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))

@@ -23,7 +23,7 @@ type Config struct {
 	// What is limited.
 
 	Rules    string   `yaml:"rules" name:"rules" group:"Limits:" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
-	Limits   []string `yaml:"limits" name:"limit" group:"Limits:" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\". Can be given several times; all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
+	Limits   []string `yaml:"limits" name:"limit" group:"Limits:" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\". Can be given several times; all must allow. Form: N/PERIOD [by SOURCE [and SOURCE]] [burst N] [using ALGORITHM]. A source is ip, client_id, all, remote_address, user, api_key, tier, client, method, path, host, header:NAME, cookie:NAME, query:NAME or jwt:CLAIM; ip, for one address at the gateway and one clientId at the API, where there is none."`
 	Upstream string   `yaml:"upstream" name:"upstream" group:"Limits:" placeholder:"URL" help:"Server that allowed requests are forwarded to. Refused ones are answered 429. The paths of the API then answer only to --trust and to requests with the admin token."`
 	Trust    []string `yaml:"trust" name:"trust" group:"Limits:" sep:"," placeholder:"CIDR" help:"Peers that may use the API when --upstream is given. Addresses or prefixes, such as 127.0.0.1 for this machine, for the paths of the API and for gRPC. Other peers need the admin token, over HTTP. Behind a proxy that is listed here all its clients are trusted, unless --trusted-proxies lists it too."`
 	Overlay  string   `yaml:"overlay" name:"overlay" group:"Limits:" placeholder:"FILE" help:"File for bans, overrides and mode changes. It keeps them across restarts where nodes share no Redis, which keeps them otherwise; FILE.audit is beside it. Empty means that they end with the process."`
@@ -66,7 +66,7 @@ type API struct {
 
 // HTTP configures the listener that decides.
 type HTTP struct {
-	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix."`
+	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"[HOST:]PORT" help:"Address of the HTTP API and of the gateway. A port alone is on all addresses; port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix. Empty means none, for a node that serves gRPC or Redis clients alone."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" kong:"-" was:"http-read-header-timeout" default:"5s" placeholder:"DURATION" positive:"" help:"Longest time to read the headers of a request."`
 	ReadTimeout       time.Duration `yaml:"read_timeout" kong:"-" was:"http-read-timeout" default:"1m" placeholder:"DURATION" least:"0" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
@@ -82,7 +82,7 @@ type HTTP struct {
 
 // Admin configures the listener for operators.
 type Admin struct {
-	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"HOST:PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. Empty means none."`
+	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"[HOST:]PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. A port alone is on 127.0.0.1. Empty means none."`
 	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token of admin requests, at least 16 bytes. They carry it as Authorization: Bearer TOKEN. Required as soon as the admin address is not loopback."`
 	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File that holds the admin token, in place of --admin-token."`
 	TLS       TLS    `yaml:"tls" embed:"" prefix:"admin-tls-"`

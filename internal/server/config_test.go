@@ -190,7 +190,8 @@ func TestImpossibleValues(t *testing.T) {
 		}
 	}
 	f(func(c *server.Config) { c.Limits = nil }, `--limit "100/minute by ip"`, "--rules FILE")
-	f(func(c *server.Config) { c.HTTP.Listen, c.API.Domain = "", "" }, "--http ", "--api-domain")
+	f(func(c *server.Config) { c.HTTP.Listen, c.GRPC.Listen, c.API.Domain = "", "", "" }, "--http ", "--api-domain")
+	f(func(c *server.Config) { c.HTTP.Listen, c.ForwardAuth.Prefix = "", "/auth" }, "--http ", "forward-auth answer")
 	f(func(c *server.Config) { c.Upstream = "localhost:3000" }, "--upstream", "http://")
 	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
 	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")

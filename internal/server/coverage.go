@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -24,6 +25,36 @@ type coverage struct {
 	checked uint64
 	// asksNow says which rules of the last set that was looked at are asked.
 	asksNow atomic.Pointer[asks]
+}
+
+// openRulesOf opens the rules of a node, and what looks at who meets them.
+func openRulesOf(s *Server) (err error) {
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+		return err
+	}
+	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
+	return checkSources(s.rules.words, s.conf, s.identity.Resolver)
+}
+
+// checkSources reports a limit in words that counts by what no request of the gateway,
+// or of proxies that ask, has: it would never hold.
+func checkSources(w *wordRules, c *Config, who *identity.Resolver) error {
+	if !c.makesDescriptors() {
+		return nil // callers of the API send what they like
+	}
+	for i := range w.limits {
+		for _, keys := range w.limits[i].keyLists() {
+			for _, key := range keys {
+				if key == entryRoute || slices.Contains(keys, entryClientID) {
+					continue
+				}
+				if err := who.Unknown(key); err != nil {
+					return fmt.Errorf("limit %q: %w", w.limits[i].text, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // warn tells of what no limit applies to, since the rules have none for
@@ -71,21 +102,29 @@ func (s *coverage) watch(ctx context.Context) {
 // which they do not count: their requests are asked about by other things than the
 // client's address.
 func (s *coverage) warnOfUncounted() {
-	for _, l := range s.rules.words.limits {
-		if !l.limitsAddresses() {
+	words := s.rules.words
+	for i := range words.limits[:words.general] {
+		l := &words.limits[i]
+		switch {
+		case !l.limitsForwarded():
 			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
+			continue
+		case !words.limitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.parts[0].keys, mayBeMissing):
+			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "))
+		}
+		for j := range s.conf.Routes {
+			if r := &s.conf.Routes[j]; !r.Unlimited && !l.isAskedBy(r) {
+				s.log.Warn("limit of --limit has no effect on this route: add a descriptor of its keys, or a limit in the rules",
+					"limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "), "route", j+1, "host", r.Host, "path", r.Path)
+			}
 		}
 	}
-	if !s.rules.words.limitAddresses() {
-		return
-	}
-	for i := range s.conf.Routes {
-		r := &s.conf.Routes[i]
-		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
-			s.log.Warn("limits of --limit have no effect on this route; add a descriptor of remote_address alone, or a limit in the rules",
-				"route", i+1, "host", r.Host, "path", r.Path)
-		}
-	}
+}
+
+// mayBeMissing reports whether requests need not have an entry of a key.
+func mayBeMissing(key string) bool {
+	word, _, _ := strings.Cut(key, "/") // a width of the address
+	return !slices.Contains([]string{entryAddress, "client", "method", "path", "host"}, word)
 }
 
 // warnOfAsked tells of limits that do not count where proxies ask, and of those

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -32,6 +33,9 @@ type guide struct {
 // howToAsk returns a command that asks the API at a URL of urlOf and meets the first
 // limit in force; or why there is none, in parentheses.
 func (s *guide) howToAsk(url string) string {
+	if s.conf.asked() && !s.conf.forwards() {
+		return "" // proxies ask here, and howToAskAsProxy shows how
+	}
 	auth := ""
 	if s.conf.forwards() && !trustsLoopback(s.conf) {
 		switch {
@@ -44,7 +48,10 @@ func (s *guide) howToAsk(url string) string {
 		}
 	}
 	q := s.exampleQuestion()
-	if q == nil {
+	switch {
+	case q == nil && len(s.rules.words.limits) > 0:
+		return "(no limit is in force but those of routes)"
+	case q == nil:
 		return "(no limit is in force)"
 	}
 	path, question := "/v1/check", any(q)
@@ -55,8 +62,8 @@ func (s *guide) howToAsk(url string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) { // localhost may be either
-		url = strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
+	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) {
+		url = onLoopback4(url)
 	}
 	return "curl " + auth + "-d " + quoteShell(string(body)) + " " + curlTo(url, path)
 }
@@ -64,27 +71,145 @@ func (s *guide) howToAsk(url string) string {
 // howToForward returns a command that sends the gateway at a URL of urlOf a request
 // which the first rule is for, as far as a path, a method and a host say it.
 func (s *guide) howToForward(url string) string {
-	path, flags := "/", ""
-	q := s.exampleQuestion()
-	if q == nil || len(s.rules.words.limits) > 0 {
-		return "curl -i " + curlTo(url, path)
+	path, flags := s.exampleRequest()
+	return "curl -i " + flags + curlTo(url, quoteWord(path))
+}
+
+// howToAskAsProxy returns a command that asks, as a proxy on this machine does, about
+// the request of howToForward. Empty where nobody on this machine may ask so.
+func (s *guide) howToAskAsProxy(url string) string {
+	c := &s.conf.Identity
+	trusted, err := prefixes("--trusted-proxies", c.Proxies.Trusted)
+	if s.conf.ForwardAuth.Prefix == "" || err != nil || c.clientHeader() != defaultClientHeader || c.Proxies.Form != "" || c.Proxies.Hops != 0 || strings.HasPrefix(url, unixPrefix) {
+		return ""
 	}
+	trusts := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	switch {
+	case !trusts(loopback4):
+		return ""
+	case !trusts(netip.IPv6Loopback()):
+		url = onLoopback4(url)
+	}
+	path, flags := s.exampleRequest()
+	return "curl -i -H '" + defaultClientHeader + ": 203.0.113.7' " + flags + curlTo(url, quoteWord(s.conf.ForwardAuth.Prefix+path))
+}
+
+// howToAskRedis returns a command that asks over the Redis protocol at a URL of urlOf,
+// by the first limit in force if there is one. Empty where redis-cli needs certificates.
+func (s *guide) howToAskRedis(url string) string {
+	c := &s.conf.RESP
+	if c.Listen == "" || c.TLS.Cert != "" {
+		return ""
+	}
+	cli := "redis-cli " + redisTo(url)
+	if c.Password != "" || c.PasswordFile != "" {
+		if cli = `REDISCLI_AUTH="$WEIR_RESP_PASSWORD" ` + cli; c.User != "" {
+			cli += " --user " + quoteWord(c.User)
+		}
+	}
+	q := s.exampleQuestion()
+	if q == nil {
+		return cli + " CL.THROTTLE user123 15 30 60"
+	}
+	words := []string{cli, "WEIR.CHECK", quoteWord(q.Domain)}
 	for _, e := range q.Descriptors[0].Entries {
+		words = append(words, quoteWord(e.Key), quoteWord(e.Value))
+	}
+	if q.Lease != "" {
+		words = append(words, "LEASE", q.Lease)
+	}
+	return strings.Join(words, " ")
+}
+
+// exampleRequest returns the path of a request that the first rule is for, and the flags
+// by which curl sends it.
+func (s *guide) exampleRequest() (path, flags string) {
+	path = "/"
+	var query []string
+	var entries []weir.Entry
+	if q := s.exampleQuestion(); q != nil && q.Domain == s.conf.API.Domain {
+		entries = q.Descriptors[0].Entries
+	} else if len(s.rules.words.limits) > 0 {
+		entries = s.routeExample(&s.rules.words.limits[0])
+	}
+	if s.rules.words.general > 0 {
+		entries = s.rules.words.limits[0].example(entryAddress)
+	}
+	for _, e := range entries {
+		source, name, _ := strings.Cut(e.Key, ":")
 		switch {
-		case e.Key == "path" && strings.HasPrefix(e.Value, "/") && q.Domain == s.conf.API.Domain:
+		case e.Key == "path" && strings.HasPrefix(e.Value, "/"):
 			path = e.Value
 		case e.Key == "method" && e.Value != "GET":
 			flags += "-X " + quoteWord(e.Value) + " "
 		case e.Key == "host":
 			flags += "-H " + quoteShell("Host: "+e.Value) + " "
+		case source == "header":
+			flags += "-H " + quoteShell(name+": "+e.Value) + " "
+		case source == "cookie":
+			flags += "-b " + quoteShell(name+"="+e.Value) + " "
+		case source == "query":
+			query = append(query, url.QueryEscape(name)+"="+url.QueryEscape(e.Value))
 		}
 	}
-	return "curl -i " + flags + curlTo(url, quoteWord(path))
+	if len(query) > 0 {
+		path += "?" + strings.Join(query, "&")
+	}
+	return path, flags
+}
+
+// routeExample returns entries of a request that meets a limit of a route.
+func (s *guide) routeExample(l *wordLimit) []weir.Entry {
+	entries := slices.DeleteFunc(l.example(entryAddress), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
+	for i := range s.conf.Routes {
+		rt := &s.conf.Routes[i]
+		if len(rt.Limit) == 0 || rt.limitName() != l.route {
+			continue
+		}
+		entries = append(entries, weir.Entry{Key: "path", Value: varying.ReplaceAllString(rt.Path, "x")})
+		if rt.Host != "" {
+			entries = append(entries, weir.Entry{Key: "host", Value: strings.Replace(rt.Host, "*", "x", 1)})
+		}
+		if len(rt.Methods) > 0 {
+			entries = append(entries, weir.Entry{Key: "method", Value: rt.Methods[0]})
+		}
+	}
+	return entries
+}
+
+// example returns entries that meet the limit, with this one if it has a choice of who
+// the client is.
+func (l *wordLimit) example(who string) []weir.Entry {
+	keys := l.parts[0].keys
+	for _, p := range l.parts {
+		if slices.Contains(p.keys, who) {
+			keys = p.keys
+		}
+	}
+	values := map[string]string{entryClientID: "123", entryAddress: "203.0.113.7", "client": "203.0.113.7", "method": "GET", "path": "/", "host": "example.com"}
+	var entries []weir.Entry
+	for _, key := range keys {
+		value, ok := values[key]
+		if !ok {
+			value = "example"
+		}
+		entries = append(entries, weir.Entry{Key: key, Value: value})
+	}
+	return entries
+}
+
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// onLoopback4 returns a URL of localhost, which may be an IPv6 address, as one of IPv4.
+func onLoopback4(url string) string {
+	return strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
 }
 
 // trustsLoopback reports whether --trust has an address of this machine.
 func trustsLoopback(c *Config) bool {
-	return trusts(c, netip.IPv6Loopback()) || trusts(c, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	return trusts(c, netip.IPv6Loopback()) || trusts(c, loopback4)
 }
 
 // trusts reports whether --trust has a.
@@ -96,8 +221,8 @@ func trusts(c *Config, a netip.Addr) bool {
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
-	if len(s.rules.words.limits) > 0 {
-		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{[]weir.Entry{{Key: entryClientID, Value: "123"}}}}}
+	if s.rules.words.general > 0 {
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{s.rules.words.limits[0].example(entryClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestFamilyBannerMeetsTheRules(t *testing.T) {
 	}{
 		"words by ip":        {limits: []string{"1/year by ip using fixed_window"}},
 		"words by client_id": {limits: []string{"1/year by client_id using fixed_window"}},
+		"words by header":    {limits: []string{"1/year by header:X-Key and path using fixed_window"}},
 		"words by all":       {limits: []string{"1/year by all using fixed_window"}},
 		"client_id":          {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}"},
 		"another domain":     {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}", domain: "shop"},
@@ -126,6 +128,8 @@ func TestBannerForwards(t *testing.T) {
 	servertest.Binary(t, "curl")
 	upstream := markedUpstream(t)
 	for _, rule := range []string{
+		"1/year by header:X-Key and cookie:s using fixed_window", "1/year by ip and query:q using fixed_window", "1/year by host using fixed_window",
+		"- {key: \"header:X-Key\", limit: 1/year, algorithm: fixed_window}",
 		"- {key: path, value: /login, limit: 1/year, algorithm: fixed_window}",
 		"- {key: method, value: POST, descriptors: [{key: path, value: /a%20b, limit: 1/year, algorithm: fixed_window}]}",
 		"- {key: host, value: shop.example, limit: 1/year, algorithm: fixed_window}",
@@ -133,9 +137,10 @@ func TestBannerForwards(t *testing.T) {
 	} {
 		conf := Defaults()
 		conf.Upstream, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = upstream, "127.0.0.1:0", "", ""
-		conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+rule+"\n"), 0o600); err != nil {
-			t.Fatal(err)
+		if !strings.HasPrefix(rule, "-") {
+			conf.Limits = []string{rule}
+		} else if conf.Rules = filepath.Join(t.TempDir(), "rules.yaml"); os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+rule+"\n"), 0o600) != nil {
+			t.Fatal("no rules file")
 		}
 		_, r := started(t, conf, slog.New(slog.DiscardHandler))
 		for i, want := range []string{"200", "429"} {
@@ -144,5 +149,106 @@ func TestBannerForwards(t *testing.T) {
 				t.Errorf("%s: %s, request %d: %s %v, want %s", rule, r.Forward, i+1, out, err, want)
 			}
 		}
+	}
+}
+
+// answerOf runs a command of the banner and returns what it prints.
+func answerOf(t *testing.T, command string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// TestBannerAsksOverTheRedisProtocol: the command meets the first limit, and is
+// CL.THROTTLE where there is none.
+func TestBannerAsksOverTheRedisProtocol(t *testing.T) {
+	servertest.Binary(t, "redis-cli")
+	for name, c := range map[string]struct {
+		limits         []string
+		rule, password string
+		user           string
+		second         string // of the answer to the second
+	}{
+		"none":     {second: "14"},
+		"words":    {limits: []string{"1/year by ip using fixed_window"}, second: "allowed\n0\n"},
+		"rules":    {rule: "- {key: \"it's\", value: \"a b\", limit: 1/year, algorithm: fixed_window}", second: "allowed\n0\n"},
+		"lease":    {rule: "- {key: user, limit: 1, algorithm: concurrency, ttl: 1h}", second: "allowed\n1\n"},
+		"password": {limits: []string{"1/year using fixed_window"}, password: "0123456789abcdef", user: "ann", second: "allowed\n0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf := Defaults()
+			conf.Limits, conf.RESP.Listen, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = c.limits, "127.0.0.1:0", "127.0.0.1:0", "", ""
+			conf.RESP.Password, conf.RESP.User = Secret(c.password), c.user
+			if c.rule != "" {
+				conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+				if err := os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+c.rule+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, r := started(t, conf, slog.New(slog.DiscardHandler))
+			answerOf(t, r.Redis, "WEIR_RESP_PASSWORD="+c.password)
+			if got := answerOf(t, r.Redis, "WEIR_RESP_PASSWORD="+c.password); !strings.Contains(got, c.second) {
+				t.Errorf("%s answered\n%s\nwant %q", r.Redis, got, c.second)
+			}
+		})
+	}
+}
+
+// TestBannerAsksAsAProxy: the command for forward-auth meets the first limit, and there
+// is none for the API, which nobody has asked for. Where this machine is no proxy there is
+// no command.
+func TestBannerAsksAsAProxy(t *testing.T) {
+	servertest.Binary(t, "curl")
+	for _, c := range []struct {
+		trusted []string
+		codes   []string
+	}{{[]string{"127.0.0.1"}, []string{"200", "429"}}, {[]string{"192.0.2.0/24"}, nil}} {
+		conf := asking("1/year by ip using fixed_window")
+		conf.Identity.Proxies.Trusted = c.trusted
+		conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", ""
+		_, r := started(t, conf, slog.New(slog.DiscardHandler))
+		if strings.Contains(r.String(), "clientId") {
+			t.Errorf("an example of the API in\n%s", r)
+		}
+		if (r.Proxy == "") != (c.codes == nil) {
+			t.Errorf("%q trusted: %q", c.trusted, r.Proxy)
+			continue
+		}
+		for i, want := range c.codes {
+			if got := answerOf(t, strings.Replace(r.Proxy, "curl -i", `curl -s -o /dev/null -w '%{http_code}'`, 1)); got != want {
+				t.Errorf("%s, request %d: %s, want %s", r.Proxy, i+1, got, want)
+			}
+		}
+	}
+}
+
+// TestBannerNamesLimitsInForce: the first of them, in words; not those that no request
+// can meet.
+func TestBannerNamesLimitsInForce(t *testing.T) {
+	conf := Defaults()
+	conf.Limits, conf.Upstream = []string{"1/s", "2/s by all"}, markedUpstream(t)
+	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", ""
+	conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(conf.Rules, []byte(`domain: api
+descriptors:
+  - {key: client_id, limit: 9/minute}
+  - {key: host, limit: {unlimited: true}}
+  - {key: path, value: /login, descriptors: [{key: remote_address, limit: 5/minute, name: login}]}
+  - {key: remote_address, deny: [192.0.2.1]}
+  - {key: method, limit: 3/minute, mode: shadow}
+  - {key: path, limit: 4/minute}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, r := started(t, conf, slog.New(slog.DiscardHandler))
+	want := []string{"1/s", "2/s by all", `path="/login"/remote_address: 5/minute sliding_window (login)`, "remote_address: a deny list", "method: 3/minute sliding_window, shadow (method)"}
+	if !slices.Equal(r.Limits, want) || r.MoreLimits != 1 {
+		t.Errorf("got %q and %d more, want %q and 1 more", r.Limits, r.MoreLimits, want)
 	}
 }

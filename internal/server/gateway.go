@@ -32,6 +32,7 @@ type Route struct {
 	Path           string                `yaml:"path" help:"Path of the requests, compared in canonical form: /login; {id} stands for any one segment, /* at the end for the path and all below it. Empty means any."`
 	Methods        []string              `yaml:"methods" help:"Methods of the requests; GET is HEAD too. Empty means any."`
 	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from, fold}, where fold counts spellings of a name as one; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
+	Limit          []string              `yaml:"limit,omitempty" help:"Limits of this route's requests, in the words of --limit, such as 5/minute by ip; all counts all of its requests together. Each is named by its words and the route. They apply beside the rules."`
 	Cost           int64                 `yaml:"cost" help:"What a request costs, in units. 0 means 1."`
 	Priority       Priority              `yaml:"priority" help:"Priority of the requests: critical, default, sheddable, background, or a number, 0 the highest. Empty means default where there is a section shed, else 0."`
 	Unlimited      bool                  `yaml:"unlimited" help:"Forward the requests without asking any limit."`
@@ -54,9 +55,10 @@ func (c *Config) forwards() bool {
 // route returns the i-th route as the gateway has it.
 func (c *Config) route(i int) (gateway.Route, error) {
 	r := &c.Routes[i]
+	descriptors, bad := r.descriptors(i)
 	out := gateway.Route{
 		Route: identity.Route{
-			Name: r.Name, Host: r.Host, Path: r.Path, Methods: r.Methods, Descriptors: r.Descriptors,
+			Name: r.Name, Host: r.Host, Path: r.Path, Methods: r.Methods, Descriptors: descriptors,
 			Cost: r.Cost, Priority: r.Priority.or(c.priority()),
 		},
 		Unlimited: r.Unlimited,
@@ -73,8 +75,9 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	if r.Upstream == "" && c.Upstream == "" && c.forwards() {
 		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
 	}
-	if r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0 || r.Priority != (Priority{})) {
-		err = errors.Join(err, fmt.Errorf("routes[%d] is unlimited: remove its descriptors, cost and priority", i))
+	err = errors.Join(bad, err)
+	if r.Unlimited && (len(r.Descriptors) > 0 || len(r.Limit) > 0 || r.Cost != 0 || r.Priority != (Priority{})) {
+		err = errors.Join(err, fmt.Errorf("routes[%d] is unlimited: remove its limit, descriptors, cost and priority", i))
 	}
 	return out, err
 }
@@ -129,15 +132,6 @@ func parseUpstream(what, text string) (*url.URL, error) {
 		return nil, fmt.Errorf("%s %q must not have a query, a fragment or a user", what, u.Redacted())
 	}
 	return u, nil
-}
-
-// byAddress reports whether d is what limits in words are about.
-func byAddress(d identity.Descriptor) bool {
-	if len(d.Entries) != 1 {
-		return false
-	}
-	e := d.Entries[0]
-	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
 }
 
 // upstream returns the URL to forward to, nil when there is none.

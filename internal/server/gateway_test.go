@@ -104,7 +104,7 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	}
 	defer s.Close()
 	got := log.String()
-	if strings.Count(got, "limits of --limit") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
+	if strings.Count(got, "limit of --limit") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
 		t.Errorf("got %s, want warnings of /client and /pair", got)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" kong:"-" was:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" kong:"-" was:"grpc-reflection" default:"true" help:"Serve gRPC reflection, for clients such as grpcurl."`
@@ -113,7 +113,7 @@ func openGRPC(s *Server) (frontend, error) {
 	for _, svc := range services {
 		svc.register(srv)
 	}
-	f := frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
+	f := frontend{listen: withHost(c.Listen, onAllHosts), tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
 	if guardsGRPC(s.conf) {
 		trust, err := s.conf.trusted()
 		if err != nil {

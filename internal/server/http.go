@@ -56,6 +56,9 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
+	if s.conf.HTTP.Listen == "" {
+		return frontend{}, nil
+	}
 	route := func(r *http.Request) string {
 		if s.api.Serves(r.URL.Path) {
 			return r.URL.Path // it has no variable parts
@@ -89,7 +92,7 @@ func openHTTP(s *Server) (frontend, error) {
 		return frontend{}, err
 	}
 	return frontend{
-		listen:   s.conf.HTTP.Listen,
+		listen:   withHost(s.conf.HTTP.Listen, onAllHosts),
 		proxies:  proxies,
 		tls:      s.conf.HTTP.TLS,
 		maxConns: s.conf.HTTP.MaxConnections, maxClient: s.conf.HTTP.MaxClientConns,

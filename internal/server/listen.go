@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -18,10 +17,23 @@ func listenOn(addr string) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(addr, unixPrefix); unix {
 		return listen.Open("unix", path, nil)
 	}
-	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
-		return nil, fmt.Errorf("%s is a port alone: write :%s, or 127.0.0.1:%s for this machine only", addr, addr, addr)
-	}
 	return listen.Open("tcp", addr, nil)
+}
+
+// Hosts of an address that is a port alone: those of the addresses that are listened on
+// where none is given.
+const (
+	onAllHosts = ""
+	onLoopback = "127.0.0.1"
+)
+
+// withHost returns the address to listen on that was given as text: a port alone is on
+// host.
+func withHost(text, host string) string {
+	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return net.JoinHostPort(host, text)
+	}
+	return text
 }
 
 // urlOf returns where to reach what listens on addr: a URL of the scheme, empty

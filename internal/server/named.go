@@ -35,8 +35,11 @@ func readNamed(c *Config) *named {
 	if err != nil {
 		return bad(err)
 	}
+	var unknown error // sources of limits in words, which plans would report again
 	if n.words, err = checkedWordRules(c, check); err != nil {
 		bad(err)
+	} else if unknown = checkSources(n.words, c, n.who); unknown != nil {
+		bad(unknown)
 	}
 	if _, err := openShed(c.Shed, check); err != nil {
 		bad(err)
@@ -44,7 +47,7 @@ func readNamed(c *Config) *named {
 	if n.set = noRules; c.Rules != "" {
 		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})
 	}
-	if _, err := c.gateway(); err == nil && n.set != nil && c.makesDescriptors() { // else checkSettings reports it
+	if _, err := c.gateway(); err == nil && unknown == nil && n.set != nil && c.makesDescriptors() { // else checkSettings reports it
 		bad((&asks{conf: c, who: n.who, set: n.set}).plans())
 	}
 	return n

@@ -78,7 +78,10 @@ func (r *ruleSet) limitRefs() []overlay.LimitRef {
 		w := &r.words.limits[i]
 		for _, p := range w.distinct() {
 			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
-				return rules.WordsInFile(r.words.domain, w.entries(), p.limit, w.all, string(m), percent)
+				if w.route != "" {
+					return fmt.Sprintf("# no lines in a rules file do this: it is a limit of the route %q in the configuration\n", w.route)
+				}
+				return rules.WordsInFile(r.words.domain, w.keyLists(), p.limit, w.all, string(m), percent)
 			}})
 		}
 	}
@@ -116,7 +119,10 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 		w := &r.words.limits[i]
 		for _, p := range w.distinct() {
 			if p.limit.Scope == e.Scope {
-				return rules.WordsKeyLines(c, w.entries(), p.limit, w.all)
+				if w.route != "" {
+					return fmt.Sprintf("# no lines in a rules file do this: it is a limit of the route %q in the configuration\n", w.route)
+				}
+				return rules.WordsKeyLines(c, w.keyLists(), p.limit, w.all)
 			}
 		}
 	}
@@ -172,9 +178,15 @@ func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
 		for _, p := range w.parts {
-			if !w.all && p.limit.Scope == scope {
-				return httpapi.KnownClient{Domain: r.words.domain, Limit: name, Entries: []weir.Entry{{Key: p.entry, Value: key}}}, true
+			values, ok := rules.KeyParts(key, len(p.keys))
+			if w.all || p.limit.Scope != scope || !ok {
+				continue
 			}
+			c := httpapi.KnownClient{Domain: r.words.domain, Limit: name}
+			for i, v := range values {
+				c.Entries = append(c.Entries, weir.Entry{Key: p.keys[i], Value: v})
+			}
+			return c, true
 		}
 	}
 	domain, entries, ok := r.set().EntriesOf(l, key)

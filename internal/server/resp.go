@@ -3,8 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 
 // RESP configures the listener that speaks the Redis protocol.
 type RESP struct {
-	Listen       string        `yaml:"listen" name:"resp" placeholder:"PORT|HOST:PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. Empty means none."`
+	Listen       string        `yaml:"listen" name:"resp" placeholder:"[HOST:]PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. Empty means none."`
 	User         string        `yaml:"user" kong:"-" was:"resp-user" placeholder:"NAME" help:"User that Redis clients authenticate as. Empty means default, which clients may leave out."`
 	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
 	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
@@ -46,12 +44,7 @@ func (r *RESP) check() error {
 }
 
 // address returns where to listen: a port alone is on loopback.
-func (r *RESP) address() string {
-	if _, err := strconv.ParseUint(r.Listen, 10, 16); err == nil {
-		return net.JoinHostPort("127.0.0.1", r.Listen)
-	}
-	return r.Listen
-}
+func (r *RESP) address() string { return withHost(r.Listen, onLoopback) }
 
 // password returns what clients must give, empty for nothing.
 func (r *RESP) password() (string, error) {

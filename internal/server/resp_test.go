@@ -71,7 +71,7 @@ func TestRESP(t *testing.T) {
 	c := local("2/year by client_id using fixed_window")
 	c.RESP.Listen = "127.0.0.1:0"
 	r := startRESP(t, c)
-	if !strings.HasPrefix(r.URLs["resp"], "redis://127.0.0.1:") || !strings.Contains(r.String(), "redis-cli -u "+r.URLs["resp"]+" CL.THROTTLE") {
+	if !strings.HasPrefix(r.URLs["resp"], "redis://127.0.0.1:") || !strings.Contains(r.String(), "redis-cli -u "+r.URLs["resp"]+" WEIR.CHECK api client_id 123\n") {
 		t.Errorf("%v\n%s", r.URLs, r)
 	}
 	nc, err := net.Dial("tcp", hostOf(t, r.URLs["resp"]))

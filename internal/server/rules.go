@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -24,6 +26,8 @@ type ruleSet struct {
 	log  *slog.Logger
 	// overlay is what operators have laid over the rules.
 	overlay *overlay.Overlay
+	// merged are the KeyLists for files in use, made when they are first asked for.
+	merged atomic.Pointer[mergedLists]
 	// history is how reading the files went.
 	history reloads
 	// asked returns which rules of a set are asked.
@@ -51,6 +55,9 @@ func openRules(conf *Config, store *openedStore, form func(key, value string) (s
 // checkedWordRules returns the limits in words, all of which check lets pass.
 func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, error) {
 	words, err := newWordRules(c.Limits, c.API.Domain)
+	if err == nil {
+		err = words.addRoutes(c.Routes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +66,7 @@ func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, err
 			return nil, fmt.Errorf("--limit %q: %w", s.Limit.Name, err)
 		}
 	}
-	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitAddresses() {
+	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitForwarded() {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	return words, nil
@@ -76,9 +83,31 @@ func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
 	return dst
 }
 
-// KeyLists implements [weir.KeyLister]: the lists of the files. What the limits in
-// words are about, every request has.
-func (r *ruleSet) KeyLists(domain string) []weir.KeyList { return r.set().KeyLists(domain) }
+// KeyLists implements [weir.KeyLister]: the lists of the files, and what the limits in
+// words are about.
+func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
+	files := r.set().KeyLists(domain)
+	if domain != r.words.domain || r.words.general == 0 {
+		return files
+	}
+	if m := r.merged.Load(); m != nil && len(m.files) == len(files) && (len(files) == 0 || &m.files[0] == &files[0]) {
+		return m.all
+	}
+	m := &mergedLists{files, slices.Clip(files)}
+	for i := range r.words.limits[:r.words.general] {
+		for _, keys := range r.words.limits[i].keyLists() {
+			// A second descriptor of the same keys would be charged as well.
+			if !slices.ContainsFunc(m.all, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) {
+				m.all = append(m.all, weir.KeyList{Keys: keys})
+			}
+		}
+	}
+	r.merged.Store(m)
+	return m.all
+}
+
+// mergedLists are lists of keys of the files, and all that a node has with them.
+type mergedLists struct{ files, all []weir.KeyList }
 
 // watch follows the files until ctx ends.
 func (r *ruleSet) watch(ctx context.Context) {

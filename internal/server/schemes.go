@@ -3,11 +3,23 @@ package server
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/spell"
 )
+
+// isHostPort reports whether text is HOST:PORT, which looks like a URL of the scheme HOST.
+func isHostPort(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
 
 // kindOf returns the kind that the scheme of a URL names. flag names the setting and
 // example stands for its URLs in the error; also are schemes that are dealt with

@@ -126,13 +126,12 @@ func (s *Server) open() (err error) {
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
-	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+	if err = openRulesOf(s); err != nil {
 		return err
 	}
 	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
 		return err
 	}
-	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
 	opts := metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,

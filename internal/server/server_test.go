@@ -101,14 +101,30 @@ func TestRunNeedsEveryAddress(t *testing.T) {
 
 // What a person is told to type is where the node listens.
 func TestReadyText(t *testing.T) {
-	r := server.Ready{URLs: map[string]string{"http": "https://localhost:1", "admin": "http://localhost:2", "grpc": "grpc://localhost:4"}, Upstream: "http://up:3",
-		Forward: "curl -i https://localhost:1/", Ask: "(answers nobody)", GRPCFor: "; for --trust alone"}
-	for _, want := range []string{
-		"gateway  https://localhost:1  ->  http://up:3\n", "curl -i https://localhost:1/\n",
-		"API      https://localhost:1\n         (answers nobody)\n", "gRPC     grpc://localhost:4  (weir.v1, Envoy; for --trust alone)\n", "admin    http://localhost:2/",
-	} {
-		if !strings.Contains(r.String(), want) {
-			t.Errorf("no %q in:\n%s", want, r)
-		}
+	r := server.Ready{Limits: []string{"1/s", "2/m"}, MoreLimits: 3,
+		URLs:     map[string]string{"http": "https://localhost:1", "admin": "http://localhost:2", "grpc": "grpc://localhost:4", "resp": "redis://localhost:5"},
+		Upstream: "http://up:3", ForwardAuth: "/auth",
+		Forward: "curl -i https://localhost:1/", Ask: "(answers nobody)", Proxy: "curl proxy", Redis: "redis-cli x", GRPC: "weir.v1; for --trust alone"}
+	const want = `limits   1/s
+         2/m
+         and 3 more
+gateway  https://localhost:1  ->  http://up:3
+         curl -i https://localhost:1/
+API      https://localhost:1
+         (answers nobody)
+proxies  https://localhost:1/auth  (forward-auth)
+         curl proxy
+gRPC     grpc://localhost:4  (weir.v1; for --trust alone)
+redis    redis://localhost:5  (Redis protocol)
+         redis-cli x
+admin    http://localhost:2/  (dashboard, metrics, health, rules)
+`
+	if got := r.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	// Of what is not there nothing is said.
+	r = server.Ready{URLs: map[string]string{"resp": "redis://localhost:5"}, Upstream: "http://up:3", ForwardAuth: "/auth"}
+	if got, want := r.String(), "redis    redis://localhost:5  (Redis protocol)\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

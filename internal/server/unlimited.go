@@ -42,7 +42,7 @@ func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *
 	domain := conf.API.Domain
 	meets := func(ds []identity.Descriptor) bool {
 		return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
-			return words.limitAddresses() && byAddress(d) || set.Meets(domain, d.Keys())
+			return slices.ContainsFunc(words.limits, func(l wordLimit) bool { return l.isMetBy(d) }) || set.Meets(domain, d.Keys())
 		})
 	}
 	add := func(route int, ds []identity.Descriptor) {
@@ -57,7 +57,7 @@ func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *
 		if len(ds) == 0 {
 			ds = address
 		}
-		if !conf.Routes[i].Unlimited && !meets(ds) {
+		if !conf.Routes[i].Unlimited && len(conf.Routes[i].Limit) == 0 && !meets(ds) {
 			add(i, ds)
 		}
 	}

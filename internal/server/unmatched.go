@@ -44,10 +44,10 @@ func (w *wordRules) keyLists() (domain string, lists [][]string) {
 	if len(w.limits) == 0 {
 		return "", nil
 	}
-	if w.limitAddresses() {
-		lists = append(lists, []string{entryAddress})
+	for i := range w.limits {
+		lists = append(lists, w.limits[i].keyLists()...)
 	}
-	return w.domain, append(lists, []string{entryClientID})
+	return w.domain, lists
 }
 
 const (

@@ -3,37 +3,44 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/metrics"
 )
 
 // wordRules are the limits in words as rules of one domain. Immutable.
 type wordRules struct {
 	domain string
-	limits []wordLimit
+	// limits are those of --limit, general of them, and those of routes.
+	limits  []wordLimit
+	general int
+	byRoute map[string][]*wordLimit
 }
 
 // wordLimit is a limit in words. A client that the gateway knows by its
 // address and one that the API knows by its clientId are told apart even if
 // they go by the same text, hence a part for each.
 type wordLimit struct {
-	text  string
+	text string
+	// route is the name of the route whose requests it is about, empty for all.
+	route string
 	parts []wordPart
 	// all counts everybody under one key; the parts then have the same limit.
 	all bool
 }
 
-// wordPart is the limit of the clients that are named by an entry.
+// wordPart is the limit of the requests that have a descriptor of these keys.
 type wordPart struct {
-	entry string
+	keys  []string
 	limit *weir.Limit
 }
 
 // newWordRules parses and compiles texts. domain is the one that the API and
 // the gateway ask.
 func newWordRules(texts []string, domain string) (*wordRules, error) {
-	rules := &wordRules{domain: domain}
+	rules := &wordRules{domain: domain, byRoute: map[string][]*wordLimit{}}
 	for _, text := range texts {
 		w, err := ParseWords(text)
 		if err != nil {
@@ -43,22 +50,40 @@ func newWordRules(texts []string, domain string) (*wordRules, error) {
 		if slices.ContainsFunc(rules.limits, func(l wordLimit) bool { return l.text == w.Text }) {
 			return nil, fmt.Errorf("limit %q is given twice", w.Text)
 		}
-		l := wordLimit{text: w.Text, all: w.By == ByAll}
-		for _, entry := range []string{entryAddress, entryClientID} {
-			if entry == entryAddress && w.By == ByClientID {
-				continue
-			}
-			part := wordPart{entry: entry}
+		l := wordLimit{text: w.Text, all: w.By[0] == byAll}
+		for _, keys := range w.keyLists() {
+			part := wordPart{keys: keys}
 			if l.all && len(l.parts) > 0 {
 				part.limit = l.parts[0].limit
-			} else if part.limit, err = w.compile(entry); err != nil {
+			} else if part.limit, err = w.compile(keys); err != nil {
 				return nil, err
 			}
 			l.parts = append(l.parts, part)
 		}
 		rules.limits = append(rules.limits, l)
 	}
+	rules.general = len(rules.limits)
 	return rules, nil
+}
+
+// keyLists returns the keys of the descriptors that w is about: of a client's address and
+// its clientId where it counts by ip, or all.
+func (w *Words) keyLists() [][]string {
+	lists := [][]string{nil}
+	for _, by := range w.By {
+		keys := []string{by}
+		if by == byIP || by == byAll {
+			keys = []string{entryAddress, entryClientID}
+		}
+		var longer [][]string
+		for _, key := range keys {
+			for _, l := range lists {
+				longer = append(longer, append(slices.Clip(l), key))
+			}
+		}
+		lists = longer
+	}
+	return lists
 }
 
 // distinct returns the parts, each limit once.
@@ -69,23 +94,31 @@ func (l *wordLimit) distinct() []wordPart {
 	return l.parts
 }
 
-// entries are those by which clients are named.
-func (l *wordLimit) entries() []string {
-	var keys []string
+// keyLists are the keys of the descriptors that it is about.
+func (l *wordLimit) keyLists() [][]string {
+	var lists [][]string
 	for _, p := range l.parts {
-		keys = append(keys, p.entry)
+		lists = append(lists, p.keys)
 	}
-	return keys
+	return lists
 }
 
 // limitsAddresses reports whether the limit applies to a client that is known by its
 // address alone.
-func (l wordLimit) limitsAddresses() bool { return l.parts[0].entry == entryAddress }
+func (l wordLimit) limitsAddresses() bool {
+	return slices.ContainsFunc(l.parts, func(p wordPart) bool { return slices.Equal(p.keys, []string{entryAddress}) })
+}
 
-// compile returns the limit that w says, with counters of its own for entry.
-func (w *Words) compile(entry string) (*weir.Limit, error) {
+// limitsForwarded reports whether the limit applies to requests that are forwarded, or
+// that proxies ask about: they have no clientId.
+func (l wordLimit) limitsForwarded() bool {
+	return slices.ContainsFunc(l.parts, func(p wordPart) bool { return !slices.Contains(p.keys, entryClientID) })
+}
+
+// compile returns the limit that w says, with counters of its own for a list of keys.
+func (w *Words) compile(keys []string) (*weir.Limit, error) {
 	l := w.Limit()
-	l.Scope = "\x1flimit\x1f" + entry + "\x1f" + w.Text
+	l.Scope = "\x1flimit\x1f" + strings.Join(keys, "\x1f") + "\x1f" + w.Text
 	return l, l.Compile()
 }
 
@@ -104,6 +137,11 @@ func (w *wordRules) limitAddresses() bool {
 	return slices.ContainsFunc(w.limits, wordLimit.limitsAddresses)
 }
 
+// limitForwarded reports whether some limit applies to requests that are forwarded.
+func (w *wordRules) limitForwarded() bool {
+	return slices.ContainsFunc(w.limits, wordLimit.limitsForwarded)
+}
+
 // Match implements [weir.Rules].
 func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	if r.Domain != w.domain {
@@ -111,22 +149,24 @@ func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	}
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
-		// One entry, the client: a longer descriptor asks about something
-		// that these limits say nothing of.
-		if len(d.Entries) != 1 {
+		if len(d.Entries) > 0 && d.Entries[0].Key == entryRoute {
+			for _, l := range w.byRoute[d.Entries[0].Value] {
+				dst = l.append(dst, d, r)
+			}
 			continue
 		}
-		for j := range w.limits {
+		for j := range w.limits[:w.general] {
 			dst = w.limits[j].append(dst, d, r)
 		}
 	}
 	return dst
 }
 
-// limitFor returns the limit of clients that are named by an entry, nil for none.
-func (l *wordLimit) limitFor(entry string) *weir.Limit {
+// limitFor returns the limit of what has these entries, nil for none: a longer descriptor
+// asks about something that the limit says nothing of.
+func (l *wordLimit) limitFor(entries []weir.Entry) *weir.Limit {
 	for i := range l.parts {
-		if l.parts[i].entry == entry {
+		if slices.EqualFunc(l.parts[i].keys, entries, func(key string, e weir.Entry) bool { return e.Key == key }) {
 			return l.parts[i].limit
 		}
 	}
@@ -134,14 +174,13 @@ func (l *wordLimit) limitFor(entry string) *weir.Limit {
 }
 
 func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) []weir.Op {
-	e := &d.Entries[0]
-	limit := l.limitFor(e.Key)
+	limit := l.limitFor(d.Entries)
 	if limit == nil {
 		return dst
 	}
-	key := e.Value
-	if l.all {
-		key = everybody
+	key := everybody
+	if !l.all {
+		key = r.KeyOf(d)
 	}
 	cost := d.Cost
 	if cost == 0 {
@@ -162,7 +201,7 @@ func (w *wordRules) series() []metrics.Series {
 	var out []metrics.Series
 	for _, l := range w.limits {
 		for _, p := range l.distinct() {
-			rule := p.entry
+			rule := strings.Join(p.keys, "/")
 			if l.all {
 				rule = everybody
 			}
@@ -170,4 +209,14 @@ func (w *wordRules) series() []metrics.Series {
 		}
 	}
 	return out
+}
+
+// isAskedBy reports whether some descriptor of a route meets the limit.
+func (l *wordLimit) isAskedBy(r *Route) bool {
+	return len(r.Descriptors) == 0 && l.limitsAddresses() || slices.ContainsFunc(r.Descriptors, l.isMetBy)
+}
+
+// isMetBy reports whether a descriptor meets the limit.
+func (l *wordLimit) isMetBy(d identity.Descriptor) bool {
+	return slices.ContainsFunc(l.parts, func(p wordPart) bool { return slices.Equal(d.Keys(), p.keys) })
 }

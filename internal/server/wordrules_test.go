@@ -89,6 +89,39 @@ func TestWordRulesDoNotAllocate(t *testing.T) {
 	}
 }
 
+// TestWordRulesOfSources: a limit is met by the descriptor of its sources and no other, with
+// a counter for each choice of their values, and for each who "ip" can be.
+func TestWordRulesOfSources(t *testing.T) {
+	rules, err := newWordRules([]string{"1/second by ip and path", "2/second by header:X"}, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	meets := func(entries ...string) string {
+		d := weir.Descriptor{}
+		for i := 0; i < len(entries); i += 2 {
+			d.Entries = append(d.Entries, weir.Entry{Key: entries[i], Value: entries[i+1]})
+		}
+		var met []string
+		for _, o := range rules.Match(nil, &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{d}}) {
+			met = append(met, o.Limit.Scope+" "+o.Key)
+		}
+		return strings.Join(met, "; ")
+	}
+	seen := map[string]bool{"": true}
+	for _, entries := range [][]string{{"remote_address", "a", "path", "bc"}, {"remote_address", "ab", "path", "c"}, {"client_id", "a", "path", "bc"}, {"header:X", "a"}} {
+		if got := meets(entries...); seen[got] {
+			t.Errorf("%q meets %q, as others do or as nothing does", entries, got)
+		} else {
+			seen[got] = true
+		}
+	}
+	for _, entries := range [][]string{{}, {"remote_address", "a"}, {"path", "a", "remote_address", "b"}, {"remote_address", "a", "path", "b", "x", "c"}, {"header:x", "a"}} {
+		if got := meets(entries...); got != "" {
+			t.Errorf("%q meets %q", entries, got)
+		}
+	}
+}
+
 // Whoever asks for a reload is told that limits in words do not change by it.
 func TestReloadOfWordsIsLogged(t *testing.T) {
 	words, err := newWordRules([]string{"1/second"}, "api")

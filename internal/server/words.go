@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/rules"
@@ -17,48 +18,61 @@ import (
 
 // Words is a limit as it is written on the command line:
 //
-//	N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]
+//	N/PERIOD [by SOURCE [and SOURCE]] [burst N] [using ALGORITHM]
 //
-// "100/minute by ip", "20/10s by client_id burst 40 using token_bucket".
+// "100/minute by ip", "20/10s by header:X-Shop and path burst 40 using token_bucket".
 type Words struct {
 	// Text is what was written.
 	Text string
 	// Count per Period.
 	Count  int64
 	Period time.Duration
-	// By is whose requests are counted together.
-	By By
+	// By is what requests that are counted together have in common: byIP, byClientID,
+	// and sources of package identity; or byAll alone.
+	By []string
 	// Burst is how many pass at once, for buckets. Zero means Count.
 	Burst int64
 	// Algorithm counts. Never nil.
 	Algorithm weir.Algorithm
 }
 
-// By says whose requests one counter of a limit counts.
-type By string
-
+// What a limit in words counts by, beside the sources of package identity.
 const (
-	// ByIP: those of one client: of one address at the gateway, of one
-	// clientId at the API.
-	ByIP By = "ip"
-	// ByClientID: those of one clientId at the API. The gateway knows none.
-	ByClientID By = "client_id"
-	// ByAll: everybody's.
-	ByAll By = "all"
+	// byIP: one client: one address at the gateway, one clientId at the API.
+	byIP = "ip"
+	// byClientID: one clientId at the API. The gateway knows none.
+	byClientID = "client_id"
+	// byAll: everybody.
+	byAll = "all"
 )
+
+// maxBy is by how many sources a limit in words counts at most.
+const maxBy = 4
+
+// countedBy lists what a limit in words can count by; what ends in a colon takes a name
+// behind it.
+func countedBy() []string {
+	all := []string{byIP, byClientID, byAll}
+	for _, s := range identity.Sources() {
+		if s != "route" && s != "param:" && s != "value:" { // those are of a route
+			all = append(all, s)
+		}
+	}
+	return all
+}
 
 // maxWords bounds the text of a limit, in bytes.
 const maxWords = 256
 
 // wordsForm ends every error about a limit in words.
-const wordsForm = `write N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM], such as "100/minute by ip"`
+const wordsForm = `write N/PERIOD [by SOURCE [and SOURCE]] [burst N] [using ALGORITHM], such as "100/minute by ip"`
 
 // ParseWords reads a limit in words.
 func ParseWords(text string) (*Words, error) {
 	if len(text) > maxWords {
 		return nil, fmt.Errorf("limit of %d bytes is longer than %d: %s", len(text), maxWords, wordsForm)
 	}
-	w := &Words{Text: text, By: ByIP, Algorithm: algorithm.SlidingWindow}
+	w := &Words{Text: text, By: []string{byIP}, Algorithm: algorithm.SlidingWindow}
 	fields := strings.Fields(text)
 	fail := func(err error) (*Words, error) {
 		return nil, fmt.Errorf("limit %q: %w; %s", text, err, wordsForm)
@@ -74,7 +88,7 @@ func ParseWords(text string) (*Words, error) {
 		return fail(err)
 	}
 	seen := make(map[string]bool)
-	for rest := fields[1:]; len(rest) > 0; rest = rest[2:] {
+	for rest := fields[1:]; len(rest) > 0; {
 		clause := rest[0]
 		if seen[clause] {
 			return fail(fmt.Errorf("%q is there twice", clause))
@@ -83,7 +97,14 @@ func ParseWords(text string) (*Words, error) {
 		if len(rest) == 1 {
 			return fail(fmt.Errorf("nothing follows %q", clause))
 		}
-		if err := w.clause(clause, rest[1]); err != nil {
+		values := []string{rest[1]}
+		for rest = rest[2:]; clause == "by" && len(rest) > 0 && rest[0] == "and"; rest = rest[2:] {
+			if len(rest) == 1 {
+				return fail(errors.New(`nothing follows "and"`))
+			}
+			values = append(values, rest[1])
+		}
+		if err := w.clause(clause, values); err != nil {
 			return fail(err)
 		}
 	}
@@ -111,21 +132,58 @@ func (w *Words) rate(s string) error {
 	return err
 }
 
-func (w *Words) clause(clause, value string) (err error) {
+// clause reads what follows a word; only "by" has several values.
+func (w *Words) clause(clause string, values []string) (err error) {
 	switch clause {
 	case "by":
-		w.By = By(strings.ToLower(value))
-		if w.By != ByIP && w.By != ByClientID && w.By != ByAll {
-			return fmt.Errorf("cannot count by %q%s", value, spell.Hint(value, []string{string(ByIP), string(ByClientID), string(ByAll)}))
-		}
+		w.By, err = parseBy(values)
 	case "burst":
-		w.Burst, err = wholeNumber(value)
+		w.Burst, err = wholeNumber(values[0])
 	case "using":
-		w.Algorithm, err = algorithmNamed(value)
+		w.Algorithm, err = algorithmNamed(values[0])
 	default:
 		return fmt.Errorf("unknown word %q%s", clause, spell.Hint(clause, []string{"by", "burst", "using"}))
 	}
 	return err
+}
+
+// parseBy reads what a limit counts by.
+func parseBy(values []string) ([]string, error) {
+	if len(values) > maxBy {
+		return nil, fmt.Errorf("%d sources are too many to count by: the most is %d", len(values), maxBy)
+	}
+	var by []string
+	for _, v := range values {
+		if own := strings.ToLower(v); own == byIP || own == byClientID || own == byAll {
+			v = own
+		} else if err := checkBy(v); err != nil {
+			return nil, err
+		}
+		if slices.Contains(by, v) {
+			return nil, fmt.Errorf("%q is there twice", v)
+		}
+		by = append(by, v)
+	}
+	if len(by) > 1 && slices.Contains(by, byAll) {
+		return nil, errors.New(`"all" counts everybody together: leave it out, or the others`)
+	}
+	return by, nil
+}
+
+// checkBy reports a source that a limit in words cannot count by.
+func checkBy(text string) error {
+	word, _, hasName := strings.Cut(text, ":")
+	if hasName {
+		word += ":"
+	}
+	known := countedBy()
+	if !slices.Contains(known, word) && !strings.HasPrefix(text, entryAddress+"/") {
+		return fmt.Errorf("cannot count by %q (%s)", text, spell.Cure(word, known))
+	}
+	if err := identity.CheckSource(text); err != nil {
+		return fmt.Errorf("cannot count by %q: %w", text, err)
+	}
+	return nil
 }
 
 func wholeNumber(s string) (int64, error) {
