@@ -33,6 +33,7 @@ type cli struct {
 	Analytics  analyticsCmd  `cmd:"" help:"Keep what servers tell through a queue, and answer questions about it."`
 	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
+	Rules      rulesCmd      `cmd:"" help:"Print the rules file for a limit in words."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Test       testCmd       `cmd:"" help:"Test rules by cases, on a clock of their own."`
 	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
