@@ -369,7 +369,7 @@ func TestChartRuns(t *testing.T) {
 			}
 			c := strict[apps.Deployment](t, docs, "Deployment").Spec.Template.Spec.Containers[0]
 			moved := strings.NewReplacer("=:8080", "=127.0.0.1:0", "=:8081", "=127.0.0.1:0", ":6070", ":0", "--admin=:0", "--admin=127.0.0.1:0",
-				c.VolumeMounts[0].MountPath, rules, "/run/secrets/weir/token", token)
+				c.VolumeMounts[0].MountPath, rules, "/run/secrets/weir/token", token, "--log-format=json", "--log-format=text") // which prints addresses
 			args := make([]string, len(c.Args))
 			for i, a := range c.Args {
 				args[i] = moved.Replace(moved.Replace(a))
