@@ -79,7 +79,7 @@ func (r *ruleSet) limitRefs() []overlay.LimitRef {
 		for _, p := range w.distinct() {
 			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
 				if w.route != "" {
-					return fmt.Sprintf("# no lines in a rules file do this: it is a limit of the route %q in the configuration\n", w.route)
+					return w.noLines()
 				}
 				return rules.WordsInFile(r.words.domain, w.keyLists(), p.limit, w.all, string(m), percent)
 			}})
@@ -120,7 +120,7 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 		for _, p := range w.distinct() {
 			if p.limit.Scope == e.Scope {
 				if w.route != "" {
-					return fmt.Sprintf("# no lines in a rules file do this: it is a limit of the route %q in the configuration\n", w.route)
+					return w.noLines()
 				}
 				return rules.WordsKeyLines(c, w.keyLists(), p.limit, w.all)
 			}
