@@ -94,7 +94,7 @@ release: release-tools release-files ## build binaries, archives, packages, SBOM
 	bin/image -dist $(or $(DIST),dist) -created $(DATE)
 
 packages: ## build the packages and the image of this platform, install them here and try them (root)
-	scripts/servers.sh man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd
+	scripts/servers.sh man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd debootstrap:debootstrap
 	cd tools/release && $(GO) mod tidy -diff && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 release-tools:

@@ -26,6 +26,19 @@ func serve(t *testing.T, cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil || cmd.SysProcAttr.Credential == nil {
 		asUser(cmd, nobody)
 	}
+	base, stop := start(t, cmd)
+	ask(t, base)
+	check(t, cmd.Process.Signal(syscall.SIGHUP))
+	ask(t, base)
+	if log := stop(); !strings.Contains(log, "reload") {
+		t.Errorf("no reload:\n%s", log)
+	}
+}
+
+// start starts a command of `weir serve` on ports of its own. It returns the address of its
+// HTTP API, and what ends it by SIGTERM and returns its log.
+func start(t *testing.T, cmd *exec.Cmd) (base string, stop func() (log string)) {
+	t.Helper()
 	cmd.Args = append(cmd.Args, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -34,10 +47,8 @@ func serve(t *testing.T, cmd *exec.Cmd) {
 	check(t, cmd.Start())
 	ended := make(chan error, 1)
 	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	defer stuck.Stop()
 	var printed strings.Builder
 	lines := bufio.NewScanner(out)
-	base := ""
 	for base == "" && lines.Scan() {
 		printed.WriteString(lines.Text() + "\n")
 		if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
@@ -52,12 +63,14 @@ func serve(t *testing.T, cmd *exec.Cmd) {
 		cmd.Process.Kill()
 		t.Fatalf("no address: %v\n%s\n%s", <-ended, printed.String(), log.String())
 	}
-	ask(t, base)
-	check(t, cmd.Process.Signal(syscall.SIGHUP))
-	ask(t, base)
-	check(t, cmd.Process.Signal(syscall.SIGTERM))
-	if err := <-ended; err != nil || !strings.Contains(log.String(), "reload") {
-		t.Errorf("%v\n%s", err, log.String())
+	return base, func() string {
+		t.Helper()
+		defer stuck.Stop()
+		check(t, cmd.Process.Signal(syscall.SIGTERM))
+		if err := <-ended; err != nil {
+			t.Errorf("%v\n%s", err, log.String())
+		}
+		return log.String()
 	}
 }
 
