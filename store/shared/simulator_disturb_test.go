@@ -91,7 +91,7 @@ func (f *fleet) setClocks() {
 func (s *server) disturb(us int64) {
 	switch what := s.IntN(5); {
 	case what == 0:
-		s.stillUntil = s.now + us
+		s.stillUntil = max(s.stillUntil, s.now+us)
 	case what == 1:
 		s.slowUntil, s.slowBy = s.now+4*us, 2*budget+s.Int64N(budget)
 	case what == 2 && s.failsOver && s.layout == ring: // killed, and what it kept is gone

@@ -245,7 +245,9 @@ func (f *fleet) draw(seed uint64) troubles {
 func (f *fleet) settleAll() {
 	f.isOver = true
 	f.troubles = troubles{quick: 1000}
+	l, last := f.limits[atPermits], f.now
 	for _, s := range f.servers {
+		last = max(last, s.stillUntil) // what is on its way arrives then
 		s.downUntil, s.stillUntil, s.slowUntil = 0, 0, 0
 	}
 	for _, l := range f.links {
@@ -255,8 +257,7 @@ func (f *fleet) settleAll() {
 		n.cutOff = 0
 		f.stand(n.machine, false)
 	}
-	l := f.limits[atPermits]
-	f.run(f.now + 3*micros.Of(l.Period) + 8_000_000)
+	f.run(max(f.now+8_000_000, last) + 3*micros.Of(l.Period))
 	for _, s := range f.servers {
 		ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
 		if s.take(ops); ops[0].Decision.Remaining != l.Count {
