@@ -1,6 +1,6 @@
 // Package hostile holds the tests of what strangers may do to a node: they run
 // the command itself, in front of a real upstream, and attack it over the
-// network. docs/explanation/security.md is the table of the threats and of the tests that
+// network. threats.txt is the table of the threats and of the tests that
 // prove what is done about each; a test here keeps the two together.
 //
 // An attack passes when the node's memory stays below a bound, somebody else is

@@ -19,11 +19,11 @@ import (
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
 )
 
-// writePage writes the page of the fuzz targets: go test ./lab/hostile -run TestFuzzTargetsPage -page
-var writePage = flag.Bool("page", false, "rewrite docs/reference/generated/fuzz-targets.md")
+// writePage writes the pages that tests make: go test ./lab/hostile -run Page -page
+var writePage = flag.Bool("page", false, "rewrite docs/reference/generated/fuzz-targets.md and evidence.md")
 
 // testsOf returns all tests and fuzz targets of the module, by their names as
-// docs/explanation/security.md writes them, with the first sentences of their comments.
+// threats.txt writes them, with the first sentences of their comments.
 func testsOf(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -69,49 +69,89 @@ func TestFuzzTargetsPage(t *testing.T) {
 			page += fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(all[name], "|", "\\|"))
 		}
 	}
+	checkPage(t, path, page, "TestFuzzTargetsPage")
+}
+
+// checkPage writes a page with -page, and reports a page that is not what it is to be.
+func checkPage(t *testing.T, path, page, test string) {
+	t.Helper()
 	if *writePage {
 		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != page {
-		t.Errorf("%s is stale (%v): go test ./lab/hostile -run TestFuzzTargetsPage -page", path, err)
+		t.Errorf("%s is stale (%v): go test ./lab/hostile -run %s -page", path, err, test)
 	}
 }
 
-// TestSecurityTable: every test that docs/explanation/security.md names exists, and it names
-// every test of this package.
-func TestSecurityTable(t *testing.T) {
-	page, err := os.ReadFile("../../docs/explanation/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := testsOf(t)
-	named, shared := make(map[string]bool), sharedtest.Names()
-	for _, m := range regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)[A-Z]\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(string(page), -1) {
-		named[m[1]] = true
-		if _, ok := all[m[1]]; !ok || m[2] != "" && !slices.Contains(shared, m[2]) {
-			t.Errorf("docs/explanation/security.md names %s, which there is not", m[0])
+// TestEvidencePage: docs/reference/generated/evidence.md is made of threats.txt and the faults.txt
+// of lab/fleet. Each test that they name exists, each case names one, and every test of this
+// package is named.
+func TestEvidencePage(t *testing.T) {
+	all, named := testsOf(t), make(map[string]bool)
+	page := "# Evidence\n\nThe attacks and faults that tests cause, what happens, and the tests. " +
+		"[Security](../../explanation/security.md) and [faults](../../explanation/faults.md) explain them. " +
+		"Made by `go test ./lab/hostile -run TestEvidencePage -page`.\n"
+	for _, path := range []string{"threats.txt", "../fleet/faults.txt"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+			if i == 0 {
+				continue // how the file is written
+			}
+			page += evidenceOf(t, path, block, all, named)
 		}
 	}
 	for name := range all {
 		_, f, _ := strings.Cut(name, ".")
-		isTest := strings.HasPrefix(name, "lab/hostile.Test") && f != "TestMain"
-		if isTest && !named[name] {
-			t.Errorf("docs/explanation/security.md does not name %s: give it a line", name)
+		if strings.HasPrefix(name, "lab/hostile.Test") && f != "TestMain" && !strings.HasSuffix(f, "Page") && !named[name] {
+			t.Errorf("threats.txt does not name %s: give it a line", name)
 		}
 		if strings.HasPrefix(name, "lab/bench/") && strings.HasPrefix(f, "Fuzz") {
 			t.Errorf("make fuzz does not run %s, which is in another module", name)
 		}
 	}
-	if len(named) < 100 {
-		t.Errorf("only %d tests are named: is the form of their names another?", len(named))
+	if len(named) < 300 {
+		t.Errorf("only %d tests are named: is the form of the files another?", len(named))
 	}
-	for line := range strings.Lines(string(page)) {
-		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) == 5 && !strings.Contains(line, "---") && !strings.Contains(line, "| test |") && !strings.Contains(cells[3], "`") {
-			t.Errorf("no test stands for %q", strings.TrimSpace(line))
+	checkPage(t, "../../docs/reference/generated/evidence.md", page, "TestEvidencePage")
+}
+
+// testName finds the name of a test, and the subtest.
+var testName = regexp.MustCompile(`^\t([a-z0-9/]+\.(?:Test|Fuzz)[A-Z]\w*)(?:/(\S+))?$`)
+
+// evidenceOf returns the Markdown of one block of a file: the head of a section, or a case with
+// its tests, which it adds to named.
+func evidenceOf(t *testing.T, path, block string, all map[string]string, named map[string]bool) string {
+	t.Helper()
+	lines := strings.Split(block, "\n")
+	if head, isHead := strings.CutPrefix(block, "## "); isHead {
+		title, columns, _ := strings.Cut(head, " | ")
+		return fmt.Sprintf("\n## %s\n\n| case | %s | tests |\n|---%s|---|\n", title, columns, strings.Repeat("|---", strings.Count(head, " | ")))
+	}
+	var tests []string
+	for _, line := range lines[1:] {
+		m := testName.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("%s: %q names no test", path, line)
+			continue
 		}
+		// TestFaultsFileNamesFaults of lab/fleet checks the subtests of its own table.
+		test, sub := m[1], m[2]
+		_, exists := all[test]
+		if !exists || sub != "" && test != "lab/fleet.TestFaultsOfTheStore" && !slices.Contains(sharedtest.Names(), sub) {
+			t.Errorf("%s: there is no test %s", path, strings.TrimSpace(line))
+		}
+		named[test] = true
+		tests = append(tests, "`"+strings.TrimSpace(line)+"`")
 	}
+	if len(tests) == 0 || !strings.Contains(lines[0], " | ") {
+		t.Errorf("%s: %q is no case with tests", path, block)
+	}
+	return fmt.Sprintf("| %s | %s |\n", lines[0], strings.Join(tests, ", "))
 }
 
 // parseFolder parses the files of a package but its tests.
