@@ -2,7 +2,7 @@
 // that they never enter a user's module graph.
 //
 //	go test -bench . ./...          the usual Go benchmarks
-//	go run ./cmd/compare -write     every comparison, into docs/explanation/benchmarks.md
+//	go run ./cmd/compare -write     every comparison, into docs/reference/generated/benchmarks.md
 //	go run ./cmd/capacity -write    memory and rate per algorithm, into docs/how-to/capacity.md
 //
 // Every limiter stands behind the same func(key string) bool, written as its

@@ -14,7 +14,7 @@ import (
 )
 
 func TestEveryPartHasItsSection(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/explanation/benchmarks.md")
+	text, err := os.ReadFile("../../../../docs/reference/generated/benchmarks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

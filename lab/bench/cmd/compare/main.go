@@ -1,5 +1,5 @@
 // Command compare measures Weir beside other Go rate limiters, in one run, and
-// prints Markdown tables. With -write they go into docs/explanation/benchmarks.md.
+// prints Markdown tables. With -write they go into docs/reference/generated/benchmarks.md.
 //
 //	go run ./cmd/compare                     everything, in under twenty-five minutes
 //	go run ./cmd/compare -quick              everything in a short form
@@ -99,7 +99,7 @@ func exit(err error) {
 func compare() error {
 	short := flag.Bool("quick", false, "a short form of everything, to see that it works; its figures mean little")
 	write := flag.Bool("write", false, "write the tables into the document")
-	document := flag.String("document", "../../docs/explanation/benchmarks.md", "`file` that -write changes")
+	document := flag.String("document", "../../docs/reference/generated/benchmarks.md", "`file` that -write changes")
 	only := flag.String("only", "", "comma-separated `parts` to run: "+partNames())
 	limit := flag.Duration("limit", 25*time.Minute, "longest `time` for everything; what does not fit is left out and named")
 	flag.Parse()
