@@ -9,33 +9,27 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 )
 
-var update = flag.Bool("update", false, "write the tables into docs/how-to/envoy-ratelimit.md")
+//go:generate go test . -run ^TestPageIsMadeFromSettings$ -update
 
-const (
-	page  = "../../../../docs/how-to/envoy-ratelimit.md"
-	begin = "<!-- variables: made by go test ./internal/compat/envoy/settings -update -->\n"
-	end   = "<!-- end of variables -->\n"
-)
+var update = flag.Bool("update", false, "rewrite docs/reference/generated/ratelimit.md")
+
+const head = `# Variables of weir ratelimit
+
+The environment variables of [` + "`weir ratelimit`" + `](../../how-to/envoy-ratelimit.md), made by ` + "`go test ./internal/compat/envoy/settings -update`" + `.
+
+Booleans are ` + "`1`, `t`, `true`, `0`, `f`, `false`" + ` in lower or upper case; durations ` + "`300ms`, `10s`, `1h30m`" + `; lists are split at commas. An empty number, duration or boolean is a start-up error that names the variable.
+`
 
 func TestPageIsMadeFromSettings(t *testing.T) {
-	had, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	const page = "../../../../docs/reference/generated/ratelimit.md"
+	want := head + table()
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	before, rest, ok := strings.Cut(string(had), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks %q or %q", page, begin, end)
-	}
-	want := before + begin + table() + end + after
-	if want == string(had) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is stale: go test ./internal/compat/envoy/settings -update", page)
-	}
-	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
+	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+		t.Errorf("%s is stale (%v): make docs", page, err)
 	}
 }
 
@@ -44,7 +38,7 @@ func table() string {
 	var b strings.Builder
 	for _, f := range settings.Fields() {
 		if f.Group != "" {
-			b.WriteString("\n### " + f.Group + "\n\n| variable | default | meaning | what differs here |\n|---|---|---|---|\n")
+			b.WriteString("\n## " + f.Group + "\n\n| variable | default | meaning | what differs here |\n|---|---|---|---|\n")
 		}
 		def := ""
 		if f.Default != "" {
@@ -52,7 +46,6 @@ func table() string {
 		}
 		b.WriteString("| `" + f.Name + "` | " + def + " | " + cell(f.Doc) + " | " + cell(f.Differs) + " |\n")
 	}
-	b.WriteString("\n")
 	return b.String()
 }
 

@@ -9,7 +9,7 @@ import "time"
 
 // Settings holds every variable. The tags are the documentation: env is the
 // variable, default what an unset one means, doc what it does, and differs what
-// it does here that it does not do there. docs/how-to/envoy-ratelimit.md is made from them.
+// it does here that it does not do there. docs/reference/generated/ratelimit.md is made from them.
 type Settings struct {
 	Host                  string        `env:"HOST" default:"0.0.0.0" group:"Listeners" doc:"address of the HTTP listener (/json, /healthcheck)"`
 	Port                  int           `env:"PORT" default:"8080" doc:"port of the HTTP listener"`
