@@ -106,6 +106,15 @@ func (s *Service) Handler() http.Handler {
 	return s.guarded(m)
 }
 
+// Paths returns what the handler serves, as patterns of net/http.
+func Paths() []string {
+	paths := []string{"POST " + prefix + "labels"}
+	for _, q := range questions {
+		paths = append(paths, "GET "+prefix+q.path)
+	}
+	return paths
+}
+
 // guarded answers what the paths do not know as they answer.
 func (s *Service) guarded(m *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

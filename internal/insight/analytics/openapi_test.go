@@ -1,0 +1,60 @@
+package analytics
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDocumentHasEveryParameter: the OpenAPI document names the parameters that each path takes,
+// and no other.
+func TestDocumentHasEveryParameter(t *testing.T) {
+	text, err := os.ReadFile("../../frontend/httpapi/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]struct {
+			Get struct {
+				Parameters []struct {
+					Name, In string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"domain", "rule", "limit", "algorithm", "mode", "node", "region", "outcome", "key", "tier", "path", "agent", "verdict", "label", "in_force",
+		"by", "sort", "of", "top", "new_allowance", "new_period_ms", "new_burst", "new_algorithm", "safe_rate", "from", "to", "step", "format"}
+	known := map[string]bool{}
+	for _, q := range questions {
+		var named []string
+		for _, p := range doc.Paths[prefix+q.path].Get.Parameters {
+			if p.In == "query" && !slices.Contains(all, p.Name) {
+				t.Errorf("%s: the test does not know the parameter %s", q.path, p.Name)
+			}
+			if p.In == "query" {
+				named = append(named, p.Name)
+			}
+		}
+		for _, name := range all {
+			// A parameter that a path takes is wrong twice; another is unknown.
+			_, err := parse(url.Values{name: {"", ""}}.Encode(), q.takes, time.Unix(1e9, 0), &Options{})
+			takes := err == nil || !strings.Contains(err.Error(), "is no parameter")
+			known[name] = known[name] || takes
+			if inPath := strings.Contains(q.path, "{"+name+"}"); !inPath && takes != slices.Contains(named, name) {
+				t.Errorf("%s: parameter %s: taken %t, in openapi.json %t (%v)", q.path, name, takes, slices.Contains(named, name), err)
+			}
+		}
+	}
+	for _, name := range all {
+		if !known[name] {
+			t.Errorf("no path takes %s", name)
+		}
+	}
+}
