@@ -2,6 +2,8 @@ package queuetest
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -13,6 +15,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/event"
 )
+
+//go:generate go test . -run ^TestReference$ -update
+
+var update = flag.Bool("update", false, "rewrite docs/reference/generated/events.md")
 
 // fields returns the names that a struct has in JSON.
 func fields(typ reflect.Type) (names []string) {
@@ -38,12 +44,8 @@ func asyncAPI(t *testing.T) map[string]any {
 	return doc
 }
 
-// The documents name the fields that there are.
-func TestDocumentsNameFields(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// The document names the fields that there are.
+func TestDocumentNamesFields(t *testing.T) {
 	schemas := asyncAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
 	for name, v := range map[string]any{"record": event.Record{}, "rollup": event.Rollup{}, "loss": event.Loss{}, "client_info": event.About{}, "responses": event.Answers{}, "latency": event.Latency{}, "response_totals": event.ResponseTotals{}} {
 		want := fields(reflect.TypeOf(v))
@@ -55,11 +57,91 @@ func TestDocumentsNameFields(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("docs/reference/asyncapi.yaml, %s:\nhas  %v\nwant %v", name, got, want)
 		}
-		for _, field := range want {
-			if !strings.Contains(string(page), "`"+field+"`") {
-				t.Errorf("docs/reference/events.md does not name %s of a %s", field, name)
-			}
+	}
+}
+
+// fieldSchema is what the page says of a field.
+type fieldSchema struct {
+	Ref         string `yaml:"$ref"`
+	Type        string
+	Format      string
+	Const       string
+	Enum        []string
+	Description string
+	Minimum     *int
+	Maximum     *int
+	MaxLength   *int `yaml:"maxLength"`
+	Properties  yaml.Node
+}
+
+// form returns the form of a field's values in a few words.
+func (f *fieldSchema) form() string {
+	switch {
+	case f.Ref != "":
+		name := strings.TrimPrefix(f.Ref, "#/components/schemas/")
+		return "[" + name + "](#" + name + ")"
+	case f.Const != "":
+		return "`" + f.Const + "`"
+	case f.Enum != nil:
+		return "`" + strings.Join(f.Enum, "`, `") + "`"
+	}
+	form := strings.TrimSpace(f.Type + " " + f.Format)
+	if f.Maximum != nil {
+		form += fmt.Sprintf(", %d to %d", *f.Minimum, *f.Maximum)
+	}
+	if f.MaxLength != nil {
+		form += fmt.Sprintf(", at most %d bytes", *f.MaxLength)
+	}
+	return form
+}
+
+// TestReference: docs/reference/generated/events.md is made of docs/reference/asyncapi.yaml.
+func TestReference(t *testing.T) {
+	const path = "../../../docs/reference/generated/events.md"
+	text, err := os.ReadFile("../../../docs/reference/asyncapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Components struct{ Schemas map[string]fieldSchema }
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("# Fields of events\n\nMade by `make docs` from the [AsyncAPI document](../asyncapi.yaml). [Events](../events.md) explains them.\n")
+	for _, name := range []string{"attributes", "record", "client_info", "responses", "arrival", "rollup", "latency", "response_totals", "durations", "loss"} {
+		schema := doc.Components.Schemas[name]
+		fmt.Fprintf(&b, "\n## %s\n\n", name)
+		if schema.Description != "" {
+			b.WriteString(schema.Description + "\n\n")
 		}
+		fields := schema.Properties.Content
+		if len(fields) > 0 {
+			b.WriteString("| field | form | meaning |\n|---|---|---|\n")
+		}
+		for i := 0; i < len(fields); i += 2 {
+			var f fieldSchema
+			if err := fields[i+1].Decode(&f); err != nil {
+				t.Fatal(err)
+			}
+			if f.Description == "" {
+				f.Description = doc.Components.Schemas[strings.TrimPrefix(f.Ref, "#/components/schemas/")].Description
+			}
+			if f.Description == "" {
+				t.Errorf("docs/reference/asyncapi.yaml: %s of %s has no description", fields[i].Value, name)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", fields[i].Value, f.form(), f.Description)
+		}
+	}
+	page := strings.ReplaceAll(b.String(), "\n\n\n", "\n\n")
+	if *update {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != page {
+		t.Errorf("%s is stale (%v): make docs", path, err)
 	}
 }
 
