@@ -28,7 +28,7 @@ PostgreSQL there can be as many of these as you like on one queue. Flags can be
 given in the environment: --events is WEIR_EVENTS.
 
 Signals: SIGTERM and SIGINT end it; what is not counted by then stays with the
-queue.`
+queue. Exit status: 0 after a signal, 2 an error, or a second signal.`
 }
 
 // Run counts until a signal ends it.

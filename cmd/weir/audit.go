@@ -29,7 +29,7 @@ func (*auditCmd) Help() string {
       all that are kept, for a program
 
 Servers that share Redis keep the last 1000 changes there together; else each
-has its own. Exit status: 0 told, 2 not told.`
+has its own. Exit status: 0 shown, 2 not shown.`
 }
 
 // audit is the answer of GET /v1/admin/audit.

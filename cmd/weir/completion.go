@@ -21,7 +21,9 @@ func (*completionCmd) Help() string {
   weir completion bash > /etc/bash_completion.d/weir               # all shells
   weir completion zsh > "${fpath[1]}/_weir"
   weir completion fish > ~/.config/fish/completions/weir.fish
-  weir completion powershell >> $PROFILE`
+  weir completion powershell >> $PROFILE
+
+Exit status: 0 printed, 2 an unknown shell.`
 }
 
 // Run prints the script.

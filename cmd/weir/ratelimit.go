@@ -19,7 +19,9 @@ type ratelimitCmd struct{}
 func (*ratelimitCmd) Help() string {
 	return `Runs in the place of Envoy's rate limit service (envoyproxy/ratelimit), configured
 by environment variables alone. The same program under the name ratelimit does the
-same. docs/how-to/envoy-ratelimit.md says more.
+same. docs/how-to/envoy-ratelimit.md says more. Exit status: 0 after a signal, 2 an
+error, or a second signal.
+
 ` + settings.Help()
 }
 

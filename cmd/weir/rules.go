@@ -19,7 +19,7 @@ func (*rulesCmd) Help() string {
   weir serve --rules rules.yaml --upstream http://localhost:3000
 
 Prints the rules file that does what weir serve --limit does. A file can be changed while
-the node runs, and counters begin afresh with it.`
+the node runs, and counters begin afresh with it. Exit status: 0 printed, 2 not a limit.`
 }
 
 // Run prints the rules file.

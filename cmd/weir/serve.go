@@ -43,7 +43,7 @@ Durations are written 500ms, 10s, 5m; sizes 64KiB, 512MiB.
 
 Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
 answered), a second one exits at once; SIGHUP reloads rules, API keys and
-certificates.`
+certificates. Exit status: 0 after a drain, 2 an error, or a second signal.`
 }
 
 // Run serves until a signal ends it.

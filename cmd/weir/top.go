@@ -36,7 +36,9 @@ the keys that are refused most, and whether anything is degraded or lost. Keys a
 hashed unless the server was started with --events-unhashed; of more than 200 limits
 those that refuse most are shown.
 
-  q quit   p pause   s sort   / filter   up, down scroll   ? help`
+  q quit   p pause   s sort   / filter   up, down scroll   ? help
+
+Exit status: 0 ended by you or --once, 2 an error.`
 }
 
 // Run shows until somebody quits.
