@@ -11,7 +11,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lab race lint vulncheck fuzz families soak mutants house bench release packages release-tools release-files proto dashboard docs rename servers
+.PHONY: help run build test lab race lint vulncheck fuzz families soak mutants house bench release packages release-tools release-files proto dashboard site docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,8 @@ lab: servers ## what make test leaves out: whole stores, real servers and browse
 	cd tools/helm && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd tools/compose && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd client/browser/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
+	$(MAKE) tools/site/node_modules/.package-lock.json
+	cd tools/site/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd internal/insight/dashboard/chromium && $(GO) vet ./... && $(GO) test -vet=off -timeout 20m ./...
 
 # goreleaser takes the commit from a checkout that has a remote only: the variables name one.
@@ -126,6 +128,7 @@ lint: ## gofmt, vet, staticcheck, actionlint, a 32-bit build, go.mod in order
 	cd tools && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
 	cd tools/compose && $(GO) mod tidy -diff
+	cd tools/site/chromium && $(GO) mod tidy -diff
 	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff
 
 vulncheck: ## known vulnerabilities of the code that the binary calls (asks vuln.go.dev)
@@ -160,8 +163,11 @@ dashboard: internal/insight/dashboard/web/node_modules/.package-lock.json ## bui
 	npm --prefix internal/insight/dashboard/web run check
 	npm --prefix internal/insight/dashboard/web run build
 
-internal/insight/dashboard/web/node_modules/.package-lock.json: internal/insight/dashboard/web/package-lock.json
-	npm --prefix internal/insight/dashboard/web ci --no-audit --no-fund
+site: tools/site/node_modules/.package-lock.json ## build the documentation site of docs/ in tools/site/dist (needs npm)
+	npm --prefix tools/site run build
+
+%/node_modules/.package-lock.json: %/package-lock.json
+	npm --prefix $* ci --no-audit --no-fund
 
 docs: ## make the generated documents anew
 	$(GO) generate ./...

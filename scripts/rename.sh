@@ -8,7 +8,7 @@ old=$(go list -m)
 git grep -lF "$old" -- . ':!CHANGELOG.md' | xargs -r sed -i "s|$(printf '%s' "$old" | sed 's/[.[\*^$]/\\&/g')|$new|g"
 gofmt -l -w . >/dev/null
 # The path has its place in the sorted lists of modules.
-for dir in . lab/bench examples/middleware client/browser/chromium internal/insight/dashboard/chromium tools tools/compose tools/helm tools/release; do
+for dir in . lab/bench examples/middleware client/browser/chromium internal/insight/dashboard/chromium tools tools/compose tools/helm tools/release tools/site/chromium; do
   (cd "$dir" && go mod tidy)
 done
 go build ./...

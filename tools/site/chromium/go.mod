@@ -1,0 +1,18 @@
+module github.com/weirlimit/weir/tools/site/chromium
+
+go 1.26.0
+
+require github.com/chromedp/chromedp v0.22.0
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/weirlimit/weir v0.0.0
+	golang.org/x/net v0.60.0
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+)
+
+replace github.com/weirlimit/weir => ../../..
