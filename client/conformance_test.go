@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -32,8 +34,10 @@ type conformance struct {
 		Name    string          `json:"name"`
 		Server  string          `json:"server"`
 		Options json.RawMessage `json:"options"`
-		Each    []reply         `json:"each"`
-		Steps   []step          `json:"steps"`
+		// Transport has the options of what sends requests to any API.
+		Transport transportOf `json:"transport"`
+		Each      []reply     `json:"each"`
+		Steps     []step      `json:"steps"`
 	} `json:"cases"`
 	Throttle []json.RawMessage `json:"throttle"`
 }
@@ -53,7 +57,27 @@ type step struct {
 	Times    int            `json:"times"`
 	Together int            `json:"together"`
 	Timeout  float64        `json:"timeout"`
+	Method   string         `json:"method"`
+	Body     any            `json:"body"`
 	Expect   map[string]any `json:"expect"`
+}
+
+type transportOf struct {
+	MaxWait    float64    `json:"max_wait"`
+	MaxWaiting int        `json:"max_waiting"`
+	MaxPause   float64    `json:"max_pause"`
+	Retries    int        `json:"retries"`
+	Throttle   throttleOf `json:"throttle"`
+	NoThrottle bool       `json:"no_throttle"`
+}
+
+type throttleOf struct {
+	Ratio float64 `json:"ratio"`
+	Least int     `json:"least"`
+}
+
+func (o throttleOf) options() client.ThrottleOptions {
+	return client.ThrottleOptions{Ratio: o.Ratio, Least: o.Least}
 }
 
 type checkOf struct {
@@ -94,7 +118,7 @@ func TestConformance(t *testing.T) {
 			}
 			for i := range max(len(c.Each), 1) {
 				bubble.Test(t, func(t *testing.T) {
-					r := newConformer(t, addr, s, c.Options)
+					r := newConformer(t, addr, s, c.Options, c.Transport)
 					if c.Each != nil {
 						s.answer(c.Each[i : i+1])
 						r.where = fmt.Sprintf("answer %d: ", i)
@@ -126,6 +150,8 @@ func readConformance(t *testing.T) (f conformance) {
 // conformer runs the steps of one case.
 type conformer struct {
 	c            *client.Client
+	transport    *client.Transport
+	url          string
 	s            *script
 	calls        int // before the case
 	where        string
@@ -133,18 +159,15 @@ type conformer struct {
 	leases       map[string]client.Lease
 }
 
-func newConformer(t *testing.T, addr string, s *script, options json.RawMessage) *conformer {
+func newConformer(t *testing.T, addr string, s *script, options json.RawMessage, transport transportOf) *conformer {
 	t.Helper()
 	var o struct {
-		Domain      string  `json:"domain"`
-		Fallback    string  `json:"fallback"`
-		Budget      float64 `json:"budget"`
-		MaxRemember float64 `json:"max_remember"`
-		MaxInFlight int     `json:"max_in_flight"`
-		Throttle    struct {
-			Ratio float64 `json:"ratio"`
-			Least int     `json:"least"`
-		} `json:"throttle"`
+		Domain      string     `json:"domain"`
+		Fallback    string     `json:"fallback"`
+		Budget      float64    `json:"budget"`
+		MaxRemember float64    `json:"max_remember"`
+		MaxInFlight int        `json:"max_in_flight"`
+		Throttle    throttleOf `json:"throttle"`
 	}
 	if len(options) > 0 {
 		if err := json.Unmarshal(options, &o); err != nil {
@@ -153,7 +176,7 @@ func newConformer(t *testing.T, addr string, s *script, options json.RawMessage)
 	}
 	opt := client.Options{
 		Domain: o.Domain, Budget: duration(o.Budget), MaxRemember: duration(o.MaxRemember), MaxInFlight: o.MaxInFlight,
-		Throttle: client.ThrottleOptions{Ratio: o.Throttle.Ratio, Least: o.Throttle.Least},
+		Throttle: o.Throttle.options(),
 	}
 	if o.Fallback == "deny" {
 		opt.Fallback = client.Deny
@@ -166,8 +189,15 @@ func newConformer(t *testing.T, addr string, s *script, options json.RawMessage)
 	if opt.Wire, err = client.NewHTTP(client.HTTPOptions{URL: "http://" + addr, Transport: way}); err != nil {
 		t.Fatal(err)
 	}
-	r := &conformer{s: s, reservations: map[string]client.Reservation{}, leases: map[string]client.Lease{}}
+	r := &conformer{url: "http://" + addr + "/any", s: s, reservations: map[string]client.Reservation{}, leases: map[string]client.Lease{}}
 	if r.c, err = client.New(opt); err != nil {
+		t.Fatal(err)
+	}
+	r.transport, err = client.NewTransport(client.TransportOptions{
+		Base: way, MaxWait: duration(transport.MaxWait), MaxWaiting: transport.MaxWaiting, MaxPause: duration(transport.MaxPause),
+		Retries: transport.Retries, Throttle: transport.Throttle.options(), NoThrottle: transport.NoThrottle,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if s != nil {
@@ -279,12 +309,39 @@ func (r *conformer) ask(st step) (map[string]any, error) {
 		got := facts(d)
 		got["handle"] = l.Check.Lease != ""
 		return got, err
+	case "send":
+		return r.send(ctx, st)
 	case "release":
 		return map[string]any{}, r.c.Release(ctx, r.leases[st.As])
 	default:
 		err = fmt.Errorf("nothing does %q", st.Do)
 	}
 	return facts(d), err
+}
+
+// send sends a request to any path.
+func (r *conformer) send(ctx context.Context, st step) (map[string]any, error) {
+	var body io.Reader
+	if st.Body != nil {
+		text, err := json.Marshal(st.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, st.Method, r.url, body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := r.transport.RoundTrip(req)
+	var limited *client.Limited
+	if errors.As(err, &limited) {
+		return map[string]any{"limited": map[string]any{"retry_after": limited.RetryAfter.Seconds(), "throttled": limited.Throttled}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"status": float64(res.StatusCode)}, res.Body.Close()
 }
 
 func (r *conformer) askAll(ctx context.Context, st step) (map[string]any, error) {

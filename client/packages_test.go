@@ -25,7 +25,7 @@ func TestNodePackages(t *testing.T) {
 	npm, node := servertest.Binary(t, "npm"), servertest.Binary(t, "node")
 	for folder, exports := range map[string]string{
 		"browser": "LimitedError limitsOf throttle throttledFetch waitOf",
-		"node":    "Client RefusedError RequestError UnavailableError",
+		"node":    "Client LimitedError RefusedError RequestError UnavailableError throttledFetch",
 	} {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +125,7 @@ func TestPythonPackage(t *testing.T) {
 	}
 	t.Parallel()
 	said := run(t, "python", []string{"PYTHONDONTWRITEBYTECODE=1"}, servertest.Binary(t, "python3"), "-I", "-c", usePackage, t.TempDir())
-	want := "weirlimit AsyncClient Check Client Decision Descriptor Lease Limit Options Outcome RefusedError RequestError Reservation Settlement Throttle UnavailableError"
+	want := "weirlimit AsyncClient Check Client Decision Descriptor Lease Limit LimitHandler LimitedError Options Outcome RefusedError RequestError Reservation Settlement Throttle UnavailableError"
 	if strings.TrimSpace(said) != want {
 		t.Errorf("the package has %q, want %q", said, want)
 	}

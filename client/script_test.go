@@ -96,7 +96,7 @@ func (s *script) next(path string, body any) (reply, error) {
 
 func (s *script) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var body any
-	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil && !errors.Is(err, io.EOF) {
 		http.Error(w, err.Error(), http.StatusTeapot)
 		return
 	}

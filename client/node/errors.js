@@ -39,3 +39,15 @@ export class UnavailableError extends Error {
     return this.reason === "timeout" || this.reason === "failure";
   }
 }
+
+/** LimitedError is the error of a request that was not sent: see throttledFetch. */
+export class LimitedError extends Error {
+  constructor(key, retryAfter, throttled) {
+    super(`weir: ${throttled ? `${key} refuses or fails many requests: this one was not sent` : `${key} asked to be left alone: retry after ${retryAfter / 1000} s`}`);
+    this.name = "LimitedError";
+    this.key = key;
+    /** retryAfter is in milliseconds, 0 where it is not known. */
+    this.retryAfter = retryAfter;
+    this.throttled = throttled;
+  }
+}

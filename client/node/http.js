@@ -1,4 +1,5 @@
 import { RequestError, UnavailableError } from "./errors.js";
+import { waitOf } from "./fields.js";
 
 /** Sizes of responses, in bytes. */
 export const MAX_RESPONSE = 1 << 20;
@@ -66,7 +67,7 @@ async function problemOf(response) {
   const { status, headers } = response;
   detail ||= "the service answered";
   if (status === 429 || status === 503) {
-    const wait = retryAfter(headers, Date.now());
+    const wait = waitOf(response);
     if (wait > 0) {
       const busy = new UnavailableError("busy", `${detail}; it asks to be left alone for ${wait / 1000} s`);
       busy.retryAfter = wait;
@@ -76,19 +77,4 @@ async function problemOf(response) {
     return new RequestError(status, detail);
   }
   return new UnavailableError("failure", `${detail} (status ${status})`);
-}
-
-/** retryAfter returns milliseconds, 0 if it is not known. A date counts from the response's own. */
-export function retryAfter(headers, now) {
-  const v = headers.get("Retry-After") ?? "";
-  if (/^\d+$/.test(v)) return Number(v) * 1000;
-  const at = httpDate(v);
-  return at === undefined ? 0 : Math.max(at - (httpDate(headers.get("Date") ?? "") ?? now), 0);
-}
-
-/** httpDate returns milliseconds since the epoch. Date.parse takes much else. */
-function httpDate(v) {
-  if (!/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(v)) return undefined;
-  const at = Date.parse(v);
-  return Number.isNaN(at) ? undefined : at;
 }

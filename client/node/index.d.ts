@@ -99,6 +99,40 @@ export class UnavailableError extends Error {
   constructor(reason: string, detail: string, options?: { cause?: unknown });
 }
 
+/** A request that a fetch of throttledFetch did not send. */
+export class LimitedError extends Error {
+  /** What the request would have spent from, see FetchOptions.key. */
+  readonly key: string;
+  /** The least wait in milliseconds after which it may be sent; 0 if that is not known. */
+  readonly retryAfter: number;
+  /** The key refuses or fails many requests. Else it asked to be left alone. */
+  readonly throttled: boolean;
+  constructor(key: string, retryAfter: number, throttled: boolean);
+}
+
+/** Times are milliseconds. */
+export interface FetchOptions {
+  /** Sends the requests. Default: Node's fetch. */
+  fetch?: (request: Request) => Promise<Response>;
+  /** Names what a request spends from. Default: the host of its URL. */
+  key?: (request: Request) => string;
+  /** The longest that a request waits, over all its attempts; negative: none waits. Default: 10,000. */
+  maxWait?: number;
+  /** How many may wait at a time. Default: 1024. */
+  maxWaiting?: number;
+  /** The longest that a key is left alone. Default: 3,600,000. */
+  maxPause?: number;
+  /** How often a request is sent again that was answered 429, or 503 if its method may be repeated. Default: 0. */
+  retries?: number;
+  /** How a key is spared that refuses or fails many requests; false sends whatever the answers were. */
+  throttle?: ThrottleOptions | false;
+  /** Default: the process's. */
+  clock?: Clock;
+}
+
+/** Returns a fetch that leaves alone the hosts that ask for it, and asks those less that refuse or fail many requests. */
+export function throttledFetch(options?: FetchOptions): typeof globalThis.fetch;
+
 /** What a fallback function returns: whether the check is allowed, or more of a decision. */
 export type Local = boolean | (Partial<Decision> & { allowed: boolean });
 

@@ -2,13 +2,14 @@ import { randomUUID } from "node:crypto";
 
 import { Breaker } from "./breaker.js";
 import { identity, integer, isSteady, list, object, readDecision, string, writeCheck } from "./checks.js";
-import { RefusedError, RequestError, UnavailableError } from "./errors.js";
+import { LimitedError, RefusedError, RequestError, UnavailableError } from "./errors.js";
+import { throttledFetch } from "./fetch.js";
 import { ask, baseOf, MAX_BATCH_RESPONSE, MAX_RESPONSE } from "./http.js";
 import { Refusals } from "./refusals.js";
 import { Throttle } from "./throttle.js";
 import { clock as processClock, later, polls } from "./waiting.js";
 
-export { RefusedError, RequestError, UnavailableError };
+export { LimitedError, RefusedError, RequestError, throttledFetch, UnavailableError };
 
 const MAX_CHECKS = 1000;
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { test } from "node:test";
 
-import { Client, RefusedError, RequestError } from "../index.js";
+import { Client, LimitedError, RefusedError, RequestError, throttledFetch } from "../index.js";
 import { away, Clock, conformance, Script, weir } from "./server.js";
 
 const command = process.env.WEIR;
@@ -22,7 +22,7 @@ for (const c of conformance.cases) {
     }
     if (script) t.after(() => script.close());
     for (const reply of c.each ?? [undefined]) {
-      const run = new Run(url, script, c.options);
+      const run = new Run(url, script, c.options, c.transport);
       if (reply) script.replies = [reply];
       for (const [i, step] of c.steps.entries()) await run.step(step, `${reply ? `${JSON.stringify(reply).slice(0, 100)}, ` : ""}step ${i}`);
     }
@@ -33,11 +33,16 @@ class Run {
   clock = new Clock();
   held = new Map(); // reservations and leases
 
-  constructor(url, script, { budget = 5, fallback, domain, max_remember, max_in_flight, throttle } = {}) {
+  constructor(url, script, { budget = 5, fallback, domain, max_remember, max_in_flight, throttle } = {}, transport = {}) {
     this.script = script;
     if (script) script.calls = 0;
     const ms = (s) => (s === undefined ? undefined : s * 1000);
     this.client = new Client({ url, budget: ms(budget), fallback, domain, maxRemember: ms(max_remember), maxInFlight: max_in_flight, throttle, clock: this.clock });
+    const { max_wait, max_waiting, max_pause, retries, no_throttle } = transport;
+    this.url = url;
+    this.send = throttledFetch({
+      maxWait: ms(max_wait), maxWaiting: max_waiting, maxPause: ms(max_pause), retries, throttle: no_throttle ? false : transport.throttle, clock: this.clock,
+    });
   }
 
   async step(step, where) {
@@ -97,6 +102,15 @@ class Run {
         held.set(`lease ${key}`, a.lease);
         return { ...facts(a.decision), handle: a.lease !== null };
       }
+      case "send":
+        try {
+          const res = await this.send(`${this.url}/any`, { method: step.method, body: step.body === undefined ? undefined : JSON.stringify(step.body) });
+          await res.arrayBuffer();
+          return { status: res.status };
+        } catch (err) {
+          if (!(err instanceof LimitedError)) throw err;
+          return { limited: { retry_after: err.retryAfter / 1000, throttled: err.throttled } };
+        }
       case "release":
         await client.release(held.get(`lease ${key}`), opt);
         return {};

@@ -2,16 +2,21 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { readDecision } from "../checks.js";
-import { retryAfter } from "../http.js";
-import { Client, RequestError, UnavailableError } from "../index.js";
+import { waitOf } from "../fields.js";
+import { Client, LimitedError, RequestError, throttledFetch, UnavailableError } from "../index.js";
+import { Pauses } from "../pauses.js";
 import { MAX_REMEMBERED, Refusals } from "../refusals.js";
 import { Throttle } from "../throttle.js";
 import { away, Clock, conformance, fields, Script } from "./server.js";
 
-test("Retry-After is read as the other clients read it", () => {
-  const cases = fields.filter((c) => [429, 503].includes(c.status) && !Object.keys(c.fields).some((k) => k.startsWith("RateLimit")));
-  assert.ok(cases.length > 10);
-  for (const c of cases) assert.equal(retryAfter(new Headers(c.fields), 1_700_000_000_000), c.wait, JSON.stringify(c));
+test("fields are read as the other clients read them", () => {
+  assert.ok(fields.length > 60);
+  for (const c of fields) assert.equal(waitOf({ status: c.status, headers: new Headers(c.fields) }, 1_700_000_000_000), c.wait, JSON.stringify(c));
+  const wait = (...lists) => waitOf({ status: 200, headers: new Headers(lists.map((l) => ["RateLimit", l])) });
+  assert.equal(wait('"a";r=0;t=1', '"b";r=0;t=2'), 2000);
+  assert.equal(wait(`${'"a";r=0;t=1,'.repeat(63)}"a";r=0;t=1`), 1000);
+  assert.equal(wait(`${'"a";r=0;t=1,'.repeat(64)}"a";r=0;t=1`), 0);
+  assert.equal(wait(`"a";r=0;t=1;x="${"x".repeat(8192)}"`), 0);
 });
 
 test("throttles of all clients refuse alike", () => {
@@ -100,4 +105,34 @@ test("texts that are not UTF-8, or no texts, are not sent", async () => {
   for (const entries of [{ user: "\ud800" }, { user: 7 }]) {
     await assert.rejects(client.check({ entries }), (err) => err instanceof RequestError && err.status === 400);
   }
+});
+
+test("hosts that are left alone are bounded, and those that would be free first are", () => {
+  const p = new Pauses();
+  for (let i = 0; i < 5000; i++) p.add(`h${i}`, 0, 1000 + i);
+  assert.equal(p.size, 4096);
+  assert.deepEqual([p.left("h0", 0), p.left("h4999", 0)], [0, 5999]);
+  p.add("h4999", 0, 1);
+  assert.equal(p.left("h4999", 0), 5999);
+  p.add("late", 100_000, 1);
+  assert.deepEqual([p.left("late", 100_000), p.size], [1, 1]);
+});
+
+test("a fetch that is throttled takes what fetch takes, and ends its wait with an abort", async () => {
+  const sent = [];
+  const fetch = async (request) => {
+    sent.push(`${request.method} ${await request.text()}`);
+    return new Response("body", { status: 429, headers: { "Retry-After": "600" } });
+  };
+  const send = throttledFetch({ fetch, maxWait: 1_000_000, maxWaiting: 1 });
+  assert.equal((await send(new Request("https://API.example/x", { method: "PUT", body: "a" }))).status, 429);
+  const waits = send("https://api.example/y", { signal: AbortSignal.timeout(50) });
+  await assert.rejects(send("https://api.example/z"), (err) => err instanceof LimitedError && err.key === "api.example" && !err.throttled && err.retryAfter > 500_000);
+  await assert.rejects(waits, { name: "TimeoutError" });
+  assert.equal((await send("https://other.example/")).status, 429);
+  assert.deepEqual(sent, ["PUT a", "GET "]);
+  const gone = AbortSignal.abort();
+  const away = throttledFetch({ fetch: async () => { throw gone.reason; } });
+  for (let i = 0; i < 50; i++) await assert.rejects(away("https://api.example/", { signal: gone }), { name: "AbortError" }); // and no LimitedError
+  for (const opt of [{ maxWaiting: 0 }, { maxPause: -1 }, { retries: -1 }, { throttle: { ratio: 0 } }, { retry: 1 }]) assert.throws(() => throttledFetch(opt), JSON.stringify(opt));
 });

@@ -31,7 +31,7 @@ export class Script {
     let text = "";
     for await (const part of req) text += part;
     this.calls++;
-    this.request = { path: req.url, body: JSON.parse(text) };
+    this.request = { path: req.url, body: JSON.parse(text || "null") };
     const r = this.replies.shift() ?? { status: 418 };
     this.replies.push(r);
     if (r.raw || r.close) {

@@ -1,4 +1,4 @@
-import { Client, RefusedError, type Decision } from "../index.js";
+import { Client, LimitedError, RefusedError, throttledFetch, type Decision } from "../index.js";
 
 const client = new Client({ domain: "shop", fallback: (check) => check.cost === 1, budget: 50 });
 const d: Decision = await client.check({ entries: { user: "ann" }, cost: 2 }, { timeout: 100 });
@@ -14,3 +14,9 @@ try {
 }
 // @ts-expect-error an option that there is not
 new Client({ budgett: 7 });
+const send = throttledFetch({ retries: 2, throttle: false });
+try {
+  console.log((await send("https://api.example/", { method: "POST", body: "x" })).status);
+} catch (err) {
+  if (err instanceof LimitedError) console.log(err.key, err.retryAfter);
+}

@@ -36,6 +36,8 @@ class Script:
             def do_POST(self):
                 script.answer(self)
 
+            do_GET = do_PUT = do_POST
+
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_: None  # a client may have gone
@@ -50,7 +52,7 @@ class Script:
         self._thread.join()
 
     def answer(self, h):
-        body = json.loads(h.rfile.read(int(h.headers["Content-Length"])))
+        body = json.loads(h.rfile.read(int(h.headers.get("Content-Length", 0))) or "null")
         with self._lock:
             self.calls += 1
             self.request = {"path": h.path, "body": body}

@@ -1,12 +1,15 @@
 """The cases that every client passes. WEIR names the command."""
 
 import asyncio
+import json
 import math
 import os
 import threading
 import unittest
+import urllib.error
+import urllib.request
 
-from weirlimit import AsyncClient, Check, Client, Options, RefusedError, RequestError, Reservation, Throttle, UnavailableError
+from weirlimit import AsyncClient, Check, Client, LimitedError, LimitHandler, Options, RefusedError, RequestError, Reservation, Throttle, UnavailableError
 
 from .server import CONFORMANCE, Clock, Script, Weir, away
 
@@ -78,7 +81,7 @@ class ConformanceTest(unittest.TestCase):
                         server.close()
 
     def run_case(self, make, case, server, reply):
-        r = Run(self, make, server, case.get("options", {}))
+        r = Run(self, make, server, case.get("options", {}), case.get("transport", {}))
         if reply:
             server.replies = [reply]
         try:
@@ -91,7 +94,7 @@ class ConformanceTest(unittest.TestCase):
 class Run:
     """Runs the steps of one case."""
 
-    def __init__(self, test, make, server, options):
+    def __init__(self, test, make, server, options, transport):
         self.test, self.script, self.clock = test, server if isinstance(server, Script) else None, Clock()
         if self.script:
             self.script.calls = 0
@@ -99,6 +102,12 @@ class Run:
         options = {"budget": 5, **options}
         if "throttle" in options:
             options["throttle"] = Throttle(**options["throttle"])
+        transport = dict(transport)
+        if transport.pop("no_throttle", False):
+            transport["throttle"] = None
+        elif "throttle" in transport:
+            transport["throttle"] = Throttle(**transport["throttle"])
+        self.opener = urllib.request.build_opener(LimitHandler(clock=self.clock, **transport))
         self.way = make(Options(url=server.url if server else away(), clock=self.clock, **options))
 
     def step(self, step, where):
@@ -149,10 +158,24 @@ class Run:
             of = check_of(step["check"]) if do == "acquire" else self.held["lease", key]
             d, self.held["lease", key] = self.way.call(do, of, timeout)
             return {**facts(d), "handle": self.held["lease", key] is not None}
+        if do == "send":
+            return self.send(step)
         if do == "release":
             self.way.call(do, self.held["lease", key], timeout)
             return {}
         raise ValueError(f"nothing does {do}")
+
+    def send(self, step):
+        """Sends a request to any path."""
+        data = json.dumps(step["body"]).encode() if "body" in step else None
+        try:
+            with self.opener.open(urllib.request.Request(self.script.url + "/any", data, method=step["method"])) as res:
+                return {"status": res.status}
+        except LimitedError as err:
+            return {"limited": {"retry_after": err.retry_after, "throttled": err.throttled}}
+        except urllib.error.HTTPError as err:
+            with err:
+                return {"status": err.code}
 
 
 def check_of(k):

@@ -19,8 +19,9 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Seq
 from urllib.parse import urlsplit
 
 from ._checks import as_int, as_list, as_object, as_text, as_time, identity, read_decision, read_json, write_check
+from ._fields import wait_of
 from ._guards import Breaker, Refusals, Throttle
-from ._http import ProtocolError, Response, retry_after, write_request
+from ._http import ProtocolError, Response, write_request
 from ._options import Options, local_decision
 from ._types import Check, Decision, Lease, RequestError, Reservation, Settlement, UnavailableError
 from ._waiting import Waiter
@@ -316,7 +317,7 @@ def problem_of(res: Response) -> Exception:
     if isinstance(problem, dict):
         detail = next((problem[k] for k in ("detail", "title") if isinstance(problem.get(k), str) and problem[k]), detail)
     if res.status in (429, 503):
-        wait = retry_after(res.headers, time.time())
+        wait = wait_of(res.status, res.headers, time.time())
         if wait > 0:
             return UnavailableError("busy", f"{detail}; it asks to be left alone for {wait} s", retry_after=wait)
     elif res.status in _CALLERS_FAULTS and res.headers.get("content-type", "").startswith("application/problem+json"):

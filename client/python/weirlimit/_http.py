@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
 import re
-from datetime import datetime
 from typing import Callable, Dict, Mapping, Optional
 
 _MAX_HEAD = 64 << 10
@@ -81,6 +79,8 @@ class Response:
             key, text = name.decode().lower(), value.strip(b" \t").decode("latin-1")
             if key in ("content-length", "transfer-encoding") and self.headers.get(key, text) != text:
                 raise ProtocolError(f"two different {key}")
+            if key == "ratelimit" and key in self.headers:
+                text = f"{self.headers.pop(key)}, {text}"  # one list over several lines
             self.headers.setdefault(key, text)
         if 100 <= self.status < 200:
             if self.status == 101:
@@ -166,29 +166,3 @@ class Response:
             raise ProtocolError(f"the trailers have more than {_MAX_TRAILERS} bytes")
         self.done = not line
         return True
-
-
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def retry_after(headers: Mapping[str, str], now: float) -> float:
-    """Returns seconds, 0 if they are not known. A date counts from the response's own."""
-    v = headers.get("retry-after", "")
-    if re.fullmatch(r"[0-9]+", v):
-        return float(v) if len(v) < 300 else 1e300
-    at = _date(v)
-    if at is None:
-        return 0.0
-    sent = _date(headers.get("date", ""))
-    return max(at - (now if sent is None else sent), 0.0)
-
-
-def _date(v: str) -> Optional[float]:
-    m = re.fullmatch(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT", v)
-    if m is None or m[2] not in _MONTHS:
-        return None
-    try:
-        at = datetime(int(m[3]), _MONTHS.index(m[2]) + 1, int(m[1]), int(m[4]), int(m[5]), int(m[6]))
-    except ValueError:
-        return None
-    return float(calendar.timegm(at.timetuple()))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Mapping, Optional, Sequence, Tuple, Union
+from urllib.error import URLError
 
 Entries = Union[Mapping[str, str], Sequence[Tuple[str, str]]]
 
@@ -124,6 +125,18 @@ class RefusedError(Exception):
         wait = max(decision.retry_after, decision.delay)
         super().__init__(f"weir: refused by {by}" + (", whatever the wait" if wait == math.inf else f": retry after {wait} s"))
         self.decision = decision
+
+
+class LimitedError(URLError):
+    """A request that a LimitHandler did not send. retry_after is 0 if it is not known.
+
+    throttled: the key refuses or fails many requests. Else it asked to be left alone.
+    """
+
+    def __init__(self, key: str, retry_after: float, throttled: bool) -> None:
+        why = "refuses or fails many requests: this one was not sent" if throttled else f"asked to be left alone: retry after {retry_after} s"
+        super().__init__(f"weir: {key} {why}")
+        self.key, self.retry_after, self.throttled = key, retry_after, throttled
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ from ._types import Decision, RefusedError
 _MAX_JITTER = 5.0
 
 
+def later(wait: float, left: float) -> float:
+    """Returns a wait, longer at random by up to a quarter, five seconds, and what is left of the time to wait."""
+    return wait + random.random() * max(min(max(wait / 4, 0.001), _MAX_JITTER, left - wait), 0.0)
+
+
 class Waiter:
     """A request that waits, several times perhaps, and not beyond end."""
 
@@ -43,5 +48,4 @@ class Waiter:
             wait = min(wait, max(self._poll * (1 - random.random() / 4), 0.01))
             self._poll = min(2 * self._poll, 1.0)
         wait = self.delay(max(wait, 0.001), d)
-        room = min(max(wait / 4, 0.001), _MAX_JITTER, self._end - self._core.now() - wait)
-        return wait + random.random() * max(room, 0.0)
+        return later(wait, self._end - self._core.now())
