@@ -93,7 +93,7 @@ release: export GIT_CONFIG_KEY_0 := remote.origin.url
 release: export GIT_CONFIG_VALUE_0 := https://$(MODULE)
 release: release-tools release-files ## build binaries, archives, packages, SBOMs and an image into dist/, named by the tag v1.2.3 of the commit
 	PATH="$(CURDIR)/bin:$$PATH" goreleaser release --clean $(if $(TAG),--skip=publish,--snapshot) $(RELEASE_FLAGS)
-	bin/image -dist $(or $(DIST),dist) -created $(DATE)
+	bin/image -dist $(or $(DIST),dist) -created $(DATE) LICENSE bin/release/THIRD-PARTY
 
 packages: ## build the packages and the image of this platform, install them here and try them (root)
 	scripts/servers.sh man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd debootstrap:debootstrap

@@ -72,7 +72,7 @@ func makeImage(t *testing.T, folder string) v1.ImageIndex {
 	})
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(folder, "artifacts.json"), artifacts, 0o644))
-	run(t, filepath.Join(root, "bin/image"), "-dist", folder, "-created", "2026-01-02T15:04:05Z")
+	run(t, filepath.Join(root, "bin/image"), "-dist", folder, "-created", "2026-01-02T15:04:05Z", filepath.Join(root, "LICENSE"), filepath.Join(root, "bin/release/THIRD-PARTY"))
 	archive := only(t, folder, "*_oci.tar")
 	if !strings.HasSuffix(read(t, sums), "  "+filepath.Base(archive)+"\n") {
 		t.Errorf("checksums: %q", read(t, sums))
@@ -113,6 +113,11 @@ func runImage(t *testing.T, img v1.Image) {
 	unpack(t, img, at)
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM([]byte(read(t, at+"/etc/ssl/certs/ca-certificates.crt"))) {
 		t.Error("the image has no certificate authorities")
+	}
+	for _, file := range []string{"LICENSE", "bin/release/THIRD-PARTY"} {
+		if text := read(t, filepath.Join(at, "usr/share/doc/weir", filepath.Base(file))); len(text) < 1000 || text != read(t, filepath.Join(root, file)) {
+			t.Errorf("the image has %d bytes of %s", len(text), file)
+		}
 	}
 	command := func(args ...string) *exec.Cmd {
 		if os.Geteuid() != 0 {

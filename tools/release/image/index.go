@@ -36,10 +36,14 @@ func labels(d *dist, at time.Time) map[string]string {
 }
 
 // buildIndex returns an index of one image for each architecture.
-func buildIndex(d *dist, at time.Time) (v1.ImageIndex, error) {
+func buildIndex(d *dist, licences []string, at time.Time) (v1.ImageIndex, error) {
+	base, err := baseLayer(licences, at)
+	if err != nil {
+		return nil, err
+	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range slices.Sorted(maps.Keys(d.binaries)) {
-		img, err := buildImage(d, arch, at)
+		img, err := buildImage(d, base, arch, at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
@@ -51,20 +55,16 @@ func buildIndex(d *dist, at time.Time) (v1.ImageIndex, error) {
 	return mutate.Annotations(index, labels(d, at)).(v1.ImageIndex), nil
 }
 
-// buildImage returns the image of one architecture: certificates and users in one layer,
-// which all have in common, and the binary in another.
-func buildImage(d *dist, arch string, at time.Time) (v1.Image, error) {
-	base, err := baseLayer(at)
-	if err != nil {
-		return nil, err
-	}
+// buildImage returns the image of one architecture: the layer that all have in common, and
+// the binary in another.
+func buildImage(d *dist, base v1.Layer, arch string, at time.Time) (v1.Image, error) {
 	program, err := programLayer(d.binaries[arch], at)
 	if err != nil {
 		return nil, err
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err = mutate.Append(img,
-		mutate.Addendum{Layer: base, History: history("certificates, users", at)},
+		mutate.Addendum{Layer: base, History: history("certificates, users, licences", at)},
 		mutate.Addendum{Layer: program, History: history("weir "+d.version, at)})
 	if err != nil {
 		return nil, err

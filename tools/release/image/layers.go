@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,14 +19,17 @@ import (
 // certFile is where crypto/x509 looks first on Linux.
 const certFile = "/etc/ssl/certs/ca-certificates.crt"
 
+// docs is the folder of the licences.
+const docs = "usr/share/doc/weir/"
+
 // baseLayer holds what every architecture needs: certificate authorities, the name of
-// the user, a place for temporary files and one for what is stored.
-func baseLayer(at time.Time) (v1.Layer, error) {
+// the user, a place for temporary files and one for what is stored, and the licences.
+func baseLayer(licences []string, at time.Time) (v1.Layer, error) {
 	certs, err := authorities()
 	if err != nil {
 		return nil, err
 	}
-	return layer([]tar.Header{
+	entries := []tar.Header{
 		{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755},
 		{Name: "etc/group", Mode: 0o644},
 		{Name: "etc/passwd", Mode: 0o644},
@@ -33,14 +37,27 @@ func baseLayer(at time.Time) (v1.Layer, error) {
 		{Typeflag: tar.TypeDir, Name: "etc/ssl/certs/", Mode: 0o755},
 		{Name: certFile[1:], Mode: 0o644},
 		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
+		{Typeflag: tar.TypeDir, Name: "usr/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "usr/share/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "usr/share/doc/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: docs, Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: "var/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: "var/lib/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: "var/lib/weir/", Mode: 0o700, Uid: user, Gid: user},
-	}, map[string][]byte{
+	}
+	contents := map[string][]byte{
 		"etc/group":  fmt.Appendf(nil, "root:x:0:\nweir:x:%d:\n", user),
 		"etc/passwd": fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nweir:x:%[1]d:%[1]d:weir:/var/lib/weir:/sbin/nologin\n", user),
 		certFile[1:]: certs,
-	}, at)
+	}
+	for _, file := range licences {
+		name := docs + filepath.Base(file)
+		if contents[name], err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+		entries = append(entries, tar.Header{Name: name, Mode: 0o644})
+	}
+	return layer(entries, contents, at)
 }
 
 // programLayer holds the binary under both of its names.

@@ -1,13 +1,15 @@
 // Image makes the OCI image of the Linux binaries that goreleaser left in a folder, for
 // each architecture that is there, without a daemon and from no other image:
 //
-//	image -dist dist -created 2026-01-02T15:04:05Z
+//	image -dist dist -created 2026-01-02T15:04:05Z LICENSE bin/release/THIRD-PARTY
 //
+// The image holds the files that are named, the licences, in /usr/share/doc/weir.
 // It writes the folder dist/image, an OCI image layout, and the same as an archive, which
 // it adds to the checksums. The same binaries make the same bytes.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,13 +20,16 @@ func main() {
 	dist := flag.String("dist", "dist", "folder of goreleaser's artifacts")
 	created := flag.String("created", "", "time of the commit, RFC 3339")
 	flag.Parse()
-	if err := run(*dist, *created); err != nil {
+	if err := run(*dist, *created, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dist, created string) error {
+func run(dist, created string, licences []string) error {
+	if len(licences) == 0 {
+		return errors.New("no files of licences are named: add LICENSE and bin/release/THIRD-PARTY")
+	}
 	at, err := time.Parse(time.RFC3339, created)
 	if err != nil {
 		return fmt.Errorf("-created: %w", err)
@@ -33,7 +38,7 @@ func run(dist, created string) error {
 	if err != nil {
 		return err
 	}
-	index, err := buildIndex(d, at)
+	index, err := buildIndex(d, licences, at)
 	if err != nil {
 		return err
 	}
