@@ -25,6 +25,7 @@ const imageUser = 65532
 // TestImage makes the image of two architectures, the second from a stand-in, and runs
 // the first in a root that nothing can be written to.
 func TestImage(t *testing.T) {
+	t.Parallel()
 	index := makeImage(t, t.TempDir())
 	digest, err := index.Digest()
 	check(t, err)

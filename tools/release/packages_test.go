@@ -28,6 +28,7 @@ var files = []string{
 // TestDeb installs the package on this machine, or unpacks it where the user is not root,
 // uses what is in it as an operator does, and removes it again.
 func TestDeb(t *testing.T) {
+	t.Parallel()
 	need(t, "dpkg", "man", "systemd-analyze", "systemctl", "bash")
 	deb := only(t, dist, "*_linux_amd64.deb")
 	at, installed := install(t, deb)
@@ -74,6 +75,7 @@ func install(t *testing.T, deb string) (at string, installed bool) {
 		run(t, "dpkg-deb", "-x", deb, at)
 		return at, false
 	}
+	lockMachine(t)
 	for _, f := range []string{"/usr/bin/weir", "/etc/weir", "/var/lib/weir", "/var/lib/private/weir"} {
 		if _, err := os.Lstat(f); err == nil {
 			t.Fatalf("%s is on this machine: the test would remove it", f)
@@ -84,6 +86,15 @@ func install(t *testing.T, deb string) (at string, installed bool) {
 	return "", true
 }
 
+// lockMachine waits for another run of the test on this machine, which has it to itself.
+func lockMachine(t *testing.T) {
+	t.Helper()
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "weir-packages.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	check(t, err)
+	t.Cleanup(func() { lock.Close() })
+	check(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+}
+
 // checkVersion runs the command, which says the commit of the checkout and its time.
 func checkVersion(t *testing.T, name string, args ...string) {
 	t.Helper()
@@ -92,8 +103,7 @@ func checkVersion(t *testing.T, name string, args ...string) {
 	if err := json.Unmarshal([]byte(out), &build); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	t.Setenv("TZ", "UTC")
-	head := strings.Fields(run(t, "git", "-C", root, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
+	head := strings.Fields(run(t, "env", "TZ=UTC", "git", "-C", root, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
 	if build.Revision != head[0] || build.Time != head[1] || !strings.HasPrefix(build.Version, "v") {
 		t.Errorf("%s: want %v", out, head)
 	}
@@ -183,6 +193,7 @@ func checkRemoval(t *testing.T) {
 
 // TestRPM unpacks the package.
 func TestRPM(t *testing.T) {
+	t.Parallel()
 	need(t, "rpm2cpio", "cpio")
 	at := t.TempDir()
 	cmd := exec.Command("sh", "-c", `rpm2cpio "$0" | cpio -idm --quiet --no-absolute-filenames`, only(t, dist, "*_linux_amd64.rpm"))
