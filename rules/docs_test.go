@@ -8,12 +8,7 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// schemaWords are keys of JSON Schema, and definitions that no file names.
-var schemaWords = map[string]bool{"$defs": true, "properties": true, "items": true, "additionalProperties": true,
-	"limit_block": true, "consistency_block": true}
-
-// TestDocs: what docs/reference/rules.md and the tutorial show as a whole file loads, and
-// every key of the schema is in the former.
+// TestDocs: what docs/reference/rules.md and the tutorial show as a whole file loads.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/rules.md")
 	if err != nil {
@@ -42,15 +37,5 @@ func TestDocs(t *testing.T) {
 	}
 	if files < 5 {
 		t.Errorf("%d files in the page", files)
-	}
-	schema, err := os.ReadFile("../docs/reference/rules.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(schema)) {
-		key, ok := strings.CutSuffix(strings.TrimSpace(line), `": {`)
-		if key = strings.TrimPrefix(key, `"`); ok && !schemaWords[key] && !strings.Contains(string(text), key) {
-			t.Errorf("docs/reference/rules.md does not tell of %s", key)
-		}
 	}
 }

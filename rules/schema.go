@@ -95,7 +95,7 @@ type limitSpec struct {
 // settings can be given for a limit, for a descriptor with all its limits, and
 // for a domain.
 type settings struct {
-	// How requests are counted.
+	// How requests are counted. Without it sliding_window.
 	Algorithm *string `yaml:"algorithm"`
 	// How many pass at once (token_bucket, leaky_bucket), or may wait (leaky_queue). Without it as many as the limit counts.
 	Burst *int64 `yaml:"burst"`
@@ -117,9 +117,10 @@ type settings struct {
 	MaxLog *int64 `yaml:"max_log"`
 	// The size of the sketch (approximate).
 	Sketch *sketchSpec `yaml:"sketch"`
-	// How long a place is held unless renewed (concurrency).
+	// How long a permit is held unless renewed (concurrency).
 	TTL *span `yaml:"ttl"`
-	// What a breach does.
+	// What a breach does: hard refuses, soft lets exceed more pass with a mark, elastic borrows
+	// from a pool, shadow counts and refuses nothing. Without it hard.
 	Mode *string `yaml:"mode" enum:"hard,soft,elastic,shadow"`
 	// How far above the limit requests still pass, marked (mode soft).
 	Exceed *percent `yaml:"exceed"`
@@ -127,13 +128,15 @@ type settings struct {
 	Pool *poolSpec `yaml:"pool"`
 	// How many units a period one key may spend of its own and the pool together (mode elastic).
 	Ceiling *int64 `yaml:"ceiling"`
-	// The share of keys that the limit is enforced for; for the others it is a shadow.
+	// The share of keys that the limit is enforced for, such as 10%: always the same ones.
+	// For the others it is a shadow.
 	Rollout *percent `yaml:"rollout"`
 	// Charge refused requests too.
 	Penalize *bool `yaml:"penalize"`
-	// Refuse a key outright after so many refusals.
+	// Refuse a key outright after so many refusals: {after: 5, for: 15m}.
 	Ban *banSpec `yaml:"ban"`
-	// What is kept from requests of priority 0, 1, 2 ...: units, or shares of the burst.
+	// What requests of priority 0, 1, 2 ... may not use: units, or shares of the burst, such
+	// as [0, 20%, 50%]. Not with concurrency.
 	Headroom []share `yaml:"headroom"`
 	// The priority that requests have here at best; 0 is the highest.
 	Priority *int64 `yaml:"priority"`
@@ -149,11 +152,11 @@ type settings struct {
 	CostPer *size `yaml:"cost_per"`
 	// How nodes that share a store count together.
 	Consistency *consistencySpec `yaml:"consistency"`
-	// What is decided while the store does not answer.
+	// What is decided while the shared store does not answer. Without it local.
 	OnStoreError *string `yaml:"on_store_error" enum:"allow,deny,local,last_known"`
-	// What becomes of the counts when the limit is changed.
+	// Whether a changed limit keeps what was spent, or starts afresh.
 	OnChange *string `yaml:"on_change" enum:"keep,reset"`
-	// Whether refusals are remembered on the node.
+	// Whether a node remembers refusals of a shared store.
 	DenyCache *string `yaml:"deny_cache" enum:"auto,on,off"`
 }
 
