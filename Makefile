@@ -94,6 +94,8 @@ release: export GIT_CONFIG_KEY_0 := remote.origin.url
 release: export GIT_CONFIG_VALUE_0 := https://$(MODULE)
 release: release-tools release-files ## build binaries, archives, packages, SBOMs and an image into dist/, named by the tag v1.2.3 of the commit
 	PATH="$(CURDIR)/bin:$$PATH" goreleaser release --clean $(if $(TAG),--skip=publish,--snapshot) $(RELEASE_FLAGS)
+	cd client/python && hatchling build -d $(abspath $(or $(DIST),dist))
+	cd $(or $(DIST),dist) && sha256sum weirlimit-* >>$$(echo *_checksums.txt)
 	bin/image -dist $(or $(DIST),dist) -created $(DATE) LICENSE bin/release/THIRD-PARTY
 
 packages: ## build the packages and the image of this platform, install them here and try them (root)
@@ -101,6 +103,7 @@ packages: ## build the packages and the image of this platform, install them her
 	cd tools/release && $(GO) mod tidy -diff && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 release-tools:
+	scripts/servers.sh hatchling:python3-hatchling
 	$(GO) -C tools/release build -o ../../bin/ github.com/goreleaser/goreleaser/v2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ./image
 
 # What packages hold beside the binary.
@@ -180,6 +183,6 @@ servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
 		node:nodejs python3:python3 tsc:node-typescript chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev protoc:protobuf-compiler haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
-		prometheus:prometheus promtool:prometheus postgres:postgresql
+		prometheus:prometheus promtool:prometheus postgres:postgresql hatchling:python3-hatchling pip3:python3-pip
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -32,10 +33,7 @@ func TestNodePackages(t *testing.T) {
 			dir := t.TempDir()
 			env := []string{"npm_config_cache=" + filepath.Join(dir, "cache"), "npm_config_update_notifier=false", "npm_config_offline=true"}
 			run(t, folder, env, npm, "pack", "--silent", "--pack-destination", dir)
-			packed, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-			if err != nil || len(packed) != 1 {
-				t.Fatal(packed, err)
-			}
+			packed := onlyFile(t, dir, "*.tgz")
 			sources, err := filepath.Glob(filepath.Join(folder, "*.js"))
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +43,7 @@ func TestNodePackages(t *testing.T) {
 				want = append(want, filepath.Base(s))
 			}
 			slices.Sort(want)
-			if got := filesOf(t, packed[0]); !slices.Equal(got, want) {
+			if got := filesOf(t, packed); !slices.Equal(got, want) {
 				t.Errorf("packed %q, want %q", got, want)
 			}
 			user := filepath.Join(dir, "user")
@@ -55,7 +53,7 @@ func TestNodePackages(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(user, "package.json"), []byte(`{"private":true,"type":"module"}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			run(t, user, env, npm, "install", packed[0], "--offline", "--no-audit", "--no-fund")
+			run(t, user, env, npm, "install", packed, "--offline", "--no-audit", "--no-fund")
 			name := map[string]string{"browser": "@weirlimit/browser", "node": "@weirlimit/client"}[folder]
 			said := run(t, user, nil, node, "--input-type=module", "--eval", `import * as m from "`+name+`"; console.log(Object.keys(m).sort().join(" "))`)
 			if strings.TrimSpace(said) != exports {
@@ -95,38 +93,72 @@ func filesOf(t *testing.T, file string) (names []string) {
 	return names
 }
 
-// usePackage copies what pyproject.toml names, as an installer does, imports it from there
-// and says what it has; and looks whether its oldest Python reads the sources.
+// usePackage imports the package from the folder that it was installed into and says what it
+// has; and looks whether its oldest Python reads the sources.
 const usePackage = `
-import ast, pathlib, shutil, sys, tomllib
+import ast, importlib.metadata, pathlib, sys
 target = pathlib.Path(sys.argv[1])
-config = tomllib.loads(pathlib.Path("pyproject.toml").read_text())
-assert config["project"]["dependencies"] == [] and pathlib.Path(config["project"]["readme"]).is_file()
-oldest = tuple(int(n) for n in config["project"]["requires-python"].removeprefix(">=").split("."))
-packages = config["tool"]["setuptools"]["packages"]
-assert packages == [p.parent.name for p in pathlib.Path(".").glob("*/py.typed")]
-for package in packages:
-    files = [f for pattern in ["*.py", *config["tool"]["setuptools"]["package-data"][package]] for f in pathlib.Path(package).glob(pattern)]
-    (target / package).mkdir()
-    for f in files:
-        if f.suffix == ".py":
-            ast.parse(f.read_text(), feature_version=oldest)
-        shutil.copy(f, target / package)
 sys.path.insert(0, str(target))
 import weirlimit
 assert pathlib.Path(weirlimit.__file__).parent == target / "weirlimit" and (target / "weirlimit" / "py.typed").is_file()
-print(config["project"]["name"], *weirlimit.__all__)
+about = importlib.metadata.metadata("weirlimit")
+assert about["License"] == "Apache-2.0" and "Requires-Dist" not in about and "# weirlimit" in about.get_payload()
+oldest = tuple(int(n) for n in about["Requires-Python"].removeprefix(">=").split("."))
+for f in (target / "weirlimit").glob("*.py"):
+    ast.parse(f.read_text(), feature_version=oldest)
+print(about["Name"], *weirlimit.__all__)
 `
 
-// TestPythonPackage uses the package from a copy of what its description names.
+// TestPythonPackage builds the wheel and the source distribution, a wheel from that, which is
+// the same, and uses the package from where pip installed it.
 func TestPythonPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs no Go of this module")
 	}
 	t.Parallel()
-	said := run(t, "python", []string{"PYTHONDONTWRITEBYTECODE=1"}, servertest.Binary(t, "python3"), "-I", "-c", usePackage, t.TempDir())
+	python, pip, hatchling := servertest.Binary(t, "python3"), servertest.Binary(t, "pip3"), servertest.Binary(t, "hatchling")
+	dir := t.TempDir()
+	run(t, "python", nil, hatchling, "build", "-d", dir)
+	wheel, source := onlyFile(t, dir, "*.whl"), onlyFile(t, dir, "*.tar.gz")
+	run(t, dir, nil, "tar", "-xzf", source)
+	run(t, strings.TrimSuffix(source, ".tar.gz"), nil, hatchling, "build", "-t", "wheel", "-d", filepath.Join(dir, "again"))
+	first, second := readFile(t, wheel), readFile(t, onlyFile(t, filepath.Join(dir, "again"), "*.whl"))
+	if !bytes.Equal(first, second) {
+		t.Errorf("the wheel of the source distribution is another: %d bytes, not %d", len(second), len(first))
+	}
+	files, err := filepath.Glob("python/weirlimit/*.py")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	target := filepath.Join(dir, "target")
+	run(t, dir, []string{"PIP_ROOT_USER_ACTION=ignore"}, pip, "install", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", "--target", target, wheel)
+	for _, f := range files {
+		if !bytes.Equal(readFile(t, f), readFile(t, filepath.Join(target, "weirlimit", filepath.Base(f)))) {
+			t.Errorf("%s is not what was installed", f)
+		}
+	}
+	said := run(t, dir, []string{"PYTHONDONTWRITEBYTECODE=1"}, python, "-I", "-c", usePackage, target)
 	want := "weirlimit AsyncClient Check Client Decision Descriptor Lease Limit LimitHandler LimitedError Options Outcome RefusedError RequestError Reservation Settlement Throttle UnavailableError"
 	if strings.TrimSpace(said) != want {
 		t.Errorf("the package has %q, want %q", said, want)
 	}
+}
+
+// onlyFile returns the one file of a folder that a pattern fits.
+func onlyFile(t *testing.T, folder, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(folder, pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s in %s: %v, %v", pattern, folder, found, err)
+	}
+	return found[0]
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
