@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -145,4 +146,12 @@ func TestExampleGateway(t *testing.T) {
 	f(ask{method: "PUT", path: "/upload/cat", body: big, key: acme, cost: "60"}, "200 app PUT /upload/cat", `"upload_units";r=99;`)
 	f(ask{method: "PUT", path: "/upload/cat", body: "x", key: acme, cost: "60"}, "200 app PUT /upload/cat", `"upload_units";r=39;`)
 	f(ask{method: "PUT", path: "/upload/cat", body: "x", key: acme}, "429")
+}
+
+// The cases of examples/gateway hold.
+func TestExampleOfCases(t *testing.T) {
+	out, err := exec.Command(binary, "test", example(t, "weir.yaml", nil), "../../examples/gateway/cases.yaml").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "\n3 cases, 0 failed\n") {
+		t.Errorf("%v: %s", err, out)
+	}
 }

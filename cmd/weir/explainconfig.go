@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/replay/cases"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -20,7 +21,7 @@ func (c *explainCmd) explainRequest(s streams) error {
 	case len(c.Entries)+len(c.Rules) > 0 || c.Admin != "" || c.Domain != "api" || c.Cost != 1 || c.Lease != "":
 		return errors.New("--config names the rules, and its routes make entries, domain and cost: give neither them nor --admin with it")
 	}
-	r, err := readRequest(c.Request, c.Header, c.From)
+	r, err := cases.ReadRequest(c.Request, c.Header, c.From)
 	if err != nil {
 		return err
 	}

@@ -81,8 +81,12 @@ func (a *Admission) mayWait(ctx context.Context, delay time.Duration) (retryAfte
 	case within:
 		return delay
 	}
-	return max(delay-a.MaxDelay, time.Second)
+	return AfterWait(delay, a.MaxDelay)
 }
+
+// AfterWait returns after how long a request whose delay is longer than most may come
+// again.
+func AfterWait(delay, most time.Duration) time.Duration { return max(delay-most, time.Second) }
 
 // Delayed reports whether the request that was allowed has to wait.
 func (a *Admission) Delayed() bool { return a.delay > 0 }

@@ -73,10 +73,9 @@ func faultOf(path, msg string) *rules.Error {
 
 // CheckStart reports why a node would not start with c, but for what other machines, and
 // other programs on this one, have to do with: what is wrong with the settings, and with
-// the files that they name. Settings that give nothing to decide by are no fault: they may
-// be a part.
+// the files that they name.
 func (c *Config) CheckStart() error {
-	if err := c.checkSettings(); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	n := readNamed(c)

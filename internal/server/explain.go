@@ -1,16 +1,12 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
-	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -78,46 +74,11 @@ type ExplainedLimit struct {
 // peer is r.RemoteAddr. It counts nothing and asks no other machine. It returns the error that a
 // start of the node would end with, or that there is no gateway.
 func ExplainRequest(c *Config, r *http.Request) (*Explained, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	if !c.forwards() {
-		return nil, errors.New("the configuration has no gateway, so requests have no descriptors of their own: add upstream, or explain descriptors, as in weir explain rules.yaml key=value")
-	}
-	s := &Server{conf: c, log: slog.New(slog.DiscardHandler)}
-	gw, err := openForExplain(s)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return explainBy(s, gw, r), s.Close()
-}
-
-// openForExplain opens the parts of a node that its gateway needs. Counts, of which there
-// are none, are in memory, whatever the store of the configuration is.
-func openForExplain(s *Server) (*gateway.Gateway, error) {
-	who, err := s.conf.checkIdentity()
+	t, err := OpenTrial(c)
 	if err != nil {
 		return nil, err
 	}
-	s.identity = &callers{Resolver: who}
-	if s.store, err = openStoreOf(Defaults(), s.log); err != nil {
-		return nil, err
-	}
-	if s.rules, err = openRules(s.conf, &s.store, who.EntryForm, s.log); err != nil {
-		return nil, err
-	}
-	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
-		return nil, err
-	}
-	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: who, log: s.log}
-	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: rulesWith(s.shed, s.rules), Board: s.store.board, Logger: s.log})
-	if err != nil {
-		return nil, err
-	}
-	if s.limiter, err = weir.New(s.store, s.overlay, weir.Options{}); err != nil {
-		return nil, err
-	}
-	return s.gateway()
+	return explainBy(t.s, t.gw, r), t.Close()
 }
 
 // explainBy says what the gateway would do with r.

@@ -8,22 +8,38 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // IsConfig reports whether a file is a configuration of weir serve, by its content: it has
-// a key of one, and none that begins rules. A file that cannot be read is none.
+// a key of one, maybe misspelt, and none that begins rules or cases. A file that cannot be
+// read is none.
 func IsConfig(path string) bool {
 	data, err := regular.Read(path, maxConfig)
 	var doc yaml.Node
 	if err != nil || yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return false
 	}
-	top := doc.Content[0]
-	if lookUp(top, "domain") != nil || lookUp(top, "descriptors") != nil {
-		return false
+	top, others := doc.Content[0], []string{"domain", "descriptors", "cases"}
+	for _, name := range others {
+		if lookUp(top, name) != nil {
+			return false
+		}
 	}
-	return slices.ContainsFunc(reflect.VisibleFields(reflect.TypeFor[Config]()), func(f reflect.StructField) bool {
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		return name != "" && name != "-" && lookUp(top, name) != nil
-	})
+	var keys []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
+			keys = append(keys, name)
+		}
+	}
+	found := false
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		switch name := top.Content[i].Value; {
+		case slices.Contains(keys, name), spell.Nearest(name, keys) != "":
+			found = true
+		case spell.Nearest(name, others) != "":
+			return false
+		}
+	}
+	return found
 }

@@ -30,7 +30,7 @@ func play(t *testing.T, src string) ([]cases.Result, error) {
 	if err := os.WriteFile(name, []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return cases.Run(name)
+	return cases.Run(name, nil)
 }
 
 func TestCasesThatHold(t *testing.T) {
@@ -136,6 +136,15 @@ func TestFilesThatAreWrong(t *testing.T) {
 		head + "{request: {a: b}, times: 10000000}":                                                     "times: 10000000",
 		head + "{request: {a: b}, cost: -1}":                                                            "cost: -1",
 		head + "{request: {a: b}, after: soon}":                                                         "soon",
+		head + "{http: GET /, request: {a: b}}":                                                         "has request and http",
+		head + "{http: GET /, cost: 2}":                                                                 "leave them out",
+		head + "{request: {a: b}, takes: 2s}":                                                           "takes is for http",
+		head + "{http: GET}":                                                                            "line 5: http: request \"GET\": write a method and a path",
+		head + "{http: {path: /, hots: x}}":                                                             `did you mean "host"?`,
+		head + "{http: {path: /, headers: {X: {}}}}":                                                    "a header field has a value",
+		head + "{http: {path: /, headers: {X: \"a\\r\\nb\"}}}":                                          "is not a header field",
+		head + "{http: {path: /, from: me}}":                                                            "is not an IP address",
+		head + "{http: GET /}":                                                                          ":5: http: needs the routes of a configuration",
 		head + "{request: {a: b}, expect: maybe}":                                                       `expect "maybe"`,
 		head + "{request: {a: b}, expect: {outcome: maybe}}":                                            `outcome "maybe"`,
 		head + "{request: {a: b}, expect: {remaning: 1}}":                                               `did you mean "remaining"?`,
@@ -155,6 +164,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("rules: [r]\nat: 2026-03-01T10:00:30Z\ncases:\n  - name: x\n    steps: [{request: [{a: b}, {c: d}], cost: 0, times: 2, every: 1m, expect: {outcome: refused, retry_after: 30s}}]"))
+	f.Add([]byte("cases:\n  - name: x\n    steps: [{http: {method: POST, path: /login, host: a, from: '::1', headers: {X: [a, b], Y: c}}, takes: 2s}, {http: GET /}]"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		file, err := cases.Parse("f.yaml", src)
 		if (file == nil) == (err == nil) {

@@ -22,7 +22,8 @@ const (
 
 // File is a file of cases.
 type File struct {
-	// Rules are the files of rules, relative to this one.
+	// Rules are the files of rules, relative to this one. Empty where a configuration
+	// names them.
 	Rules []string `yaml:"rules"`
 	// Domain of the requests. Empty means the only one of the rules.
 	Domain string `yaml:"domain"`
@@ -48,6 +49,10 @@ type Step struct {
 	After period `yaml:"after"`
 	// Request is a descriptor, or a list of them.
 	Request request `yaml:"request"`
+	// HTTP is a request to the gateway of a configuration, in the place of Request.
+	HTTP *httpRequest `yaml:"http"`
+	// Takes is how long each request of HTTP runs and holds its permits.
+	Takes period `yaml:"takes"`
 	// Cost in units. Nil means 1; 0 looks and spends nothing.
 	Cost     *int64 `yaml:"cost"`
 	Priority int    `yaml:"priority"`
@@ -103,10 +108,7 @@ func Parse(name string, src []byte) (*File, error) {
 }
 
 func (f *File) check() error {
-	switch {
-	case len(f.Rules) == 0:
-		return fmt.Errorf("%s: rules are missing: name the files, relative to this one", f.name)
-	case len(f.Cases) == 0:
+	if len(f.Cases) == 0 {
 		return fmt.Errorf("%s: there are no cases", f.name)
 	}
 	if f.At.IsZero() {
@@ -137,14 +139,46 @@ func (s *Step) check() error {
 		s.Times = 1
 	}
 	switch {
-	case len(s.Request) == 0:
-		return errors.New("the step has no request: write its entries, such as {remote_address: 192.0.2.1}")
+	case len(s.Request) == 0 && s.HTTP == nil:
+		return errors.New("the step has no request: write its entries, such as request: {remote_address: 192.0.2.1}, or http: GET /path")
+	case len(s.Request) > 0 && s.HTTP != nil:
+		return errors.New("the step has request and http: keep one")
+	case s.HTTP != nil && (s.Cost != nil || s.Priority != 0 || s.Lease != ""):
+		return errors.New("cost, priority and lease are the route's where the step has http: leave them out")
+	case s.HTTP == nil && s.Takes != 0:
+		return errors.New("takes is for http: a request that is its entries holds permits by lease")
 	case s.Times < 1 || s.Times > maxTimes:
 		return fmt.Errorf("times: %d is not between 1 and %d", s.Times, maxTimes)
 	case s.Cost != nil && (*s.Cost < 0 || *s.Cost > weir.MaxCost):
 		return fmt.Errorf("cost: %d is not between 0 and 2^53", *s.Cost)
 	case s.Expect != nil && (s.Expect.Limit != nil || s.Expect.Remaining != nil || s.Expect.RetryAfter != nil || s.Expect.Delay != nil) && s.Expect.all == "" && s.Expect.Allowed == nil && s.Expect.Refused == nil:
 		return errors.New("expect: say what comes of the requests too: allowed or refused")
+	}
+	return nil
+}
+
+// fits reports what the file cannot be played under: a configuration, which has the
+// gateway, or none.
+func (f *File) fits(configured bool) error {
+	if configured && (len(f.Rules) > 0 || f.Domain != "") {
+		return fmt.Errorf("%s: the configuration names rules and domain: leave them out here", f.name)
+	}
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		if configured && c.Domain != "" {
+			return fmt.Errorf("%s:%d: the configuration names the domain: leave it out here", f.name, c.line)
+		}
+		for j := range c.Steps {
+			switch s := &c.Steps[j]; {
+			case configured && s.HTTP == nil:
+				return fmt.Errorf("%s:%d: under a configuration the gateway makes the entries: write http: instead of request:, such as http: POST /login", f.name, s.line)
+			case !configured && s.HTTP != nil:
+				return fmt.Errorf("%s:%d: http: needs the routes of a configuration: give it too, as in weir test --config weir.yaml %s", f.name, s.line, filepath.Base(f.name))
+			}
+		}
+	}
+	if !configured && len(f.Rules) == 0 {
+		return fmt.Errorf("%s: rules are missing: name the files, relative to this one", f.name)
 	}
 	return nil
 }

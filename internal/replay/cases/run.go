@@ -2,9 +2,9 @@ package cases
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -30,32 +30,56 @@ type Failure struct {
 	What string `json:"message"`
 }
 
-// Run plays the cases of the file of that name.
-func Run(name string) ([]Result, error) {
+// Gateway makes requests of limits out of those over HTTP, as the gateway of a
+// configuration does.
+type Gateway interface {
+	// Rules returns what the requests are decided by.
+	Rules() weir.Rules
+	// Ask fills r, which is empty, with what limits are to decide about h. Where none
+	// decides, asked is false; problem is then why h is refused, empty if it is not.
+	Ask(r *weir.Request, h *http.Request) (asked bool, problem string)
+}
+
+// Run plays the cases of the file of that name, by gw, or where that is nil by the rules
+// that the file names. It returns an error if they cannot be played.
+func Run(name string, gw Gateway) ([]Result, error) {
 	src, err := regular.Read(name, MaxFile)
 	if err != nil {
 		return nil, err
 	}
 	f, err := Parse(name, src)
+	if err == nil {
+		err = f.fits(gw != nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	set, err := f.load(rules.Options{})
-	if err != nil {
-		return nil, err
+	p := player{gw: gw}
+	if gw == nil {
+		if p.set, err = f.load(rules.Options{}); err != nil {
+			return nil, err
+		}
 	}
-	return f.Play(set)
+	return f.play(&p)
 }
 
-// Play plays the cases against rules.
-func (f *File) Play(set *rules.Set) ([]Result, error) {
+// player plays cases by a gateway, or by a set of rules.
+type player struct {
+	gw  Gateway
+	set *rules.Set
+}
+
+func (f *File) play(p *player) ([]Result, error) {
 	var out []Result
 	for i := range f.Cases {
 		c := &f.Cases[i]
 		r := Result{Name: c.Name, File: f.name, Line: c.line}
-		domain, err := set.Domain(cmp.Or(c.Domain, f.Domain))
+		domain, err := "", error(nil)
+		if p.gw == nil {
+			domain, err = p.set.Domain(cmp.Or(c.Domain, f.Domain))
+		}
 		if err == nil {
-			r.Failures, err = c.play(set, domain, f.At)
+			r.Failures, err = c.play(p, domain, f.At)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: case %q: %w", f.name, c.line, c.Name, err)
@@ -68,16 +92,20 @@ func (f *File) Play(set *rules.Set) ([]Result, error) {
 // smallest is the memory of a case, which has few keys.
 const smallest = memory.MinBytes
 
-func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Failure, err error) {
+func (c *Case) play(p *player, domain string, at time.Time) (failures []Failure, err error) {
 	var now atomic.Int64 // the store looks at it by itself too
 	now.Store(at.UnixMicro())
 	store := memory.New(memory.Options{MaxBytes: smallest, Now: now.Load})
 	defer func() { err = errors.Join(err, store.Close()) }()
-	limiter, err := weir.New(store, set, weir.Options{})
+	var decided weir.Rules = p.set
+	if p.gw != nil {
+		decided = p.gw.Rules()
+	}
+	limiter, err := weir.New(store, decided, weir.Options{})
 	if err != nil {
 		return nil, err
 	}
-	r := new(weir.Request)
+	story := story{limiter: limiter, gw: p.gw, now: now.Load}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		now.Add(micros.Of(time.Duration(s.After)))
@@ -86,12 +114,14 @@ func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Fai
 			if n > 0 {
 				now.Add(micros.Of(time.Duration(s.Every)))
 			}
-			s.fill(r, domain)
-			d, err := limiter.Decide(context.Background(), r)
+			if s.HTTP != nil {
+				err = story.decideHTTP(s, &got)
+			} else {
+				err = story.decide(s, domain, &got)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", s.line, err)
 			}
-			got.add(r, d)
 		}
 		if s.Expect != nil {
 			for _, what := range s.Expect.check(&got) {
@@ -100,88 +130,4 @@ func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Fai
 		}
 	}
 	return failures, nil
-}
-
-// fill makes r the step's request.
-func (s *Step) fill(r *weir.Request, domain string) {
-	r.Reset()
-	r.Domain = domain
-	r.Descriptors = append(r.Descriptors, s.Request...)
-	r.Priority, r.Lease = s.Priority, s.Lease
-	if s.Cost != nil {
-		if r.Cost = *s.Cost; r.Cost == 0 {
-			r.Verb = weir.Peek
-		}
-	}
-}
-
-// outcome is what came of a step.
-type outcome struct {
-	allowed, refused, soft int64
-	// last is what the last request was told.
-	last  weir.Decision
-	delay time.Duration
-}
-
-func (o *outcome) add(r *weir.Request, d weir.Decision) {
-	switch {
-	case !d.Allowed():
-		o.refused++
-	default:
-		o.allowed++
-		if r.Soft() {
-			o.soft++
-		}
-	}
-	o.last, o.delay = d, r.Delay()
-}
-
-// check returns what is otherwise than expected.
-func (e *Expect) check(got *outcome) (wrong []string) {
-	describe := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	switch n := got.allowed + got.refused; {
-	case e.all == allowed && got.refused > 0:
-		describe("%d of %d refused%s, want all allowed", got.refused, n, got.by())
-	case e.all == refused && got.allowed > 0:
-		describe("%d of %d allowed, want all refused", got.allowed, n)
-	}
-	number := func(what string, want *int64, got int64) {
-		if want != nil && *want != got {
-			describe("%d %s, want %d", got, what, *want)
-		}
-	}
-	number("allowed", e.Allowed, got.allowed)
-	number("refused"+got.by(), e.Refused, got.refused)
-	number("soft", e.Soft, got.soft)
-	name := ""
-	if got.last.Limit != nil {
-		name = got.last.Limit.Name
-	}
-	if e.Limit != nil && *e.Limit != name {
-		describe("decided by limit %q, want %q", name, *e.Limit)
-	}
-	number("remaining", e.Remaining, got.last.Remaining)
-	span := func(what string, want *period, got time.Duration) {
-		if want != nil && time.Duration(*want) != got {
-			describe("%s %s, want %s", what, inWords(got), inWords(time.Duration(*want)))
-		}
-	}
-	span("retry after", e.RetryAfter, got.last.RetryAfter)
-	span("delay", e.Delay, got.delay)
-	return wrong
-}
-
-// by names the limit that refused the last request.
-func (o *outcome) by() string {
-	if o.last.Limit == nil || o.last.Allowed() {
-		return ""
-	}
-	return fmt.Sprintf(" by %q", o.last.Limit.Name)
-}
-
-func inWords(d time.Duration) string {
-	if d == weir.Never {
-		return "never"
-	}
-	return d.String()
 }

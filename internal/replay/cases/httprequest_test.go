@@ -1,25 +1,27 @@
-package main
+package cases_test
 
 import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/replay/cases"
 )
 
 func TestReadRequest(t *testing.T) {
-	r, err := readRequest("POST /login?x=%20", []string{"Host: example.com", "X-API-Key:k1", "x-api-key: k2"}, "203.0.113.9")
+	r, err := cases.ReadRequest("POST /login?x=%20", []string{"Host: example.com", "X-API-Key:k1", "x-api-key: k2"}, "203.0.113.9")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Method != "POST" || r.RequestURI != "/login?x=%20" || r.Host != "example.com" || r.RemoteAddr != "203.0.113.9:1" || strings.Join(r.Header["X-Api-Key"], " ") != "k1 k2" {
 		t.Errorf("%+v", r)
 	}
-	if r, err = readRequest("http://a.example/x", nil, "2001:db8::1"); err != nil || r.Method != "GET" || r.Host != "a.example" || r.RemoteAddr != "[2001:db8::1]:1" {
+	if r, err = cases.ReadRequest("http://a.example/x", nil, "2001:db8::1"); err != nil || r.Method != "GET" || r.Host != "a.example" || r.RemoteAddr != "[2001:db8::1]:1" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f := func(want, line, from string, headers ...string) {
 		t.Helper()
-		if _, err := readRequest(line, headers, from); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := cases.ReadRequest(line, headers, from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", line, err, want)
 		}
 	}
@@ -44,7 +46,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Add("GET /\r\nA: b", "A: b\r\nC: d", "::1%eth0")
 	f.Add("http://h/x", "Host: y", "127.0.0.1")
 	f.Fuzz(func(t *testing.T, line, header, from string) {
-		r, err := readRequest(line, []string{header}, from)
+		r, err := cases.ReadRequest(line, []string{header}, from)
 		if err != nil {
 			return
 		}
