@@ -67,7 +67,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 		return r.Reflect(v)
 	}
 	s := reflected(fileSpec{})
-	s.ID = "https://raw.githubusercontent.com/weirlimit/weir/main/docs/reference/rules.schema.json"
+	s.ID = "https://github.com/weirlimit/weir/releases/latest/download/rules.schema.json"
 	s.Title = "Weir rules"
 	s.Required = []string{"domain"}
 	for _, v := range []any{descriptorSpec{}, limitSpec{}, tiersSpec{}, sketchSpec{}, banSpec{}, consistencySpec{}} {

@@ -26,9 +26,10 @@ service are not. Relative paths, in the file too, start at the working directory
 
 Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses
 ` + "`HOST:PORT`" + `, where an empty host is every address of the machine and port 0
-any free port.
+any free port. Editors can use the [JSON Schema](../config.schema.json).
 
 ` + "```yaml" + `
+# yaml-language-server: $schema=https://github.com/weirlimit/weir/releases/latest/download/config.schema.json
 limits: ["100/minute by ip", "2000/day by ip"]
 upstream: http://127.0.0.1:3000
 http:
