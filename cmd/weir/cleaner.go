@@ -65,10 +65,13 @@ func (c *cleaner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// raw returns what w cleans for: for a terminal that the program itself drives.
+// raw returns what w cleans and paints for: for a terminal that the program itself drives.
 func raw(w io.Writer) io.Writer {
 	if c, ok := w.(*cleaner); ok {
-		return c.w
+		w = c.w
+	}
+	if p, ok := w.(*painter); ok {
+		w = p.w
 	}
 	return w
 }

@@ -103,7 +103,12 @@ func TestTail(t *testing.T) {
 	}
 	line := regexp.MustCompile(`^\d\d:\d\d:\d\d  (refused|allowed) +(\d+)  ([abc]) {15}  api/client_id  3/hour by client_id  (left|wait) `)
 	counts := map[string]int{}
-	for l := range strings.Lines(asText.out.String()) {
+	head, lines, _ := strings.Cut(asText.out.String(), "\n")
+	zone, _ := time.Now().Zone()
+	if want := "time      outcome         count  key               rule  limit  (times in " + zone + ")"; head != want {
+		t.Errorf("the head is %q, want %q", head, want)
+	}
+	for l := range strings.Lines(lines) {
 		m := line.FindStringSubmatch(l)
 		if m == nil {
 			t.Fatalf("not a line: %q", l)
@@ -154,6 +159,20 @@ func TestTopOnce(t *testing.T) {
 	}
 	if bytes.ContainsRune(out, '\x1b') {
 		t.Errorf("colours in %q", out)
+	}
+	var state struct {
+		Node   string `json:"node"`
+		SpanMS int64  `json:"span_ms"`
+		Limits []struct {
+			Name string `json:"limit"`
+		} `json:"limits"`
+	}
+	out, err = exec.Command(binary, "top", "--json", "--admin", n.admin).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &state)
+	}
+	if err != nil || state.Node != "here" || state.SpanMS == 0 || len(state.Limits) != 1 {
+		t.Errorf("%v, %+v of %s", err, state, out)
 	}
 }
 

@@ -8,6 +8,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,8 +92,19 @@ func withDefault(v *kong.Value) string {
 }
 
 // run runs one command line and returns its exit status.
-func run(args []string, s streams) int {
-	s.out, s.err = &cleaner{w: s.out}, &cleaner{w: s.err}
+func run(args []string, s streams) (code int) {
+	for _, w := range []*io.Writer{&s.out, &s.err} {
+		if wantsColour(*w) {
+			p := &painter{w: *w}
+			defer func() {
+				if err := p.flush(); err != nil && code == 0 {
+					code = exitError
+				}
+			}()
+			*w = p
+		}
+		*w = &cleaner{w: *w}
+	}
 	var c cli
 	parser, err := newParser(&c, s)
 	if err != nil {

@@ -62,9 +62,15 @@ func (c *tailCmd) Run(s streams) error {
 		return err
 	}
 	defer stream.Close()
-	p := &tailPrinter{out: s.out, notes: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
+	p := &tailPrinter{out: s.out, notes: s.err, json: c.JSON, colour: !c.JSON && wantsColour(s.out)}
 	if p.colour {
 		p.out = raw(s.out) // colours are commands, and the rest of a line has none
+	}
+	if !c.JSON {
+		zone, _ := time.Now().Zone()
+		if _, err := fmt.Fprintf(p.out, "%-8s  %-*s %6s  %-*s  rule  limit  (times in %s)\n", "time", outcomeWidth, "outcome", "count", leastKey, "key", zone); err != nil {
+			return err
+		}
 	}
 	for c.Count == 0 || p.records < c.Count {
 		m, err := stream.Next()

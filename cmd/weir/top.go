@@ -21,6 +21,7 @@ import (
 type topCmd struct {
 	watched
 	Once bool `name:"once" env:"-" help:"Print one frame as plain text and end; so it does without a terminal."`
+	JSON bool `name:"json" env:"-" help:"Print one state of the server as JSON, and end."`
 }
 
 // Help is the long text of `weir top --help`.
@@ -30,6 +31,7 @@ func (*topCmd) Help() string {
   weir top
   weir top --admin https://weir.internal:6070 --token-file token
   weir top --once
+  weir top --json
 
 Shows what a running server decides, every second: its limits by what they refuse,
 the keys that are refused most, and whether anything is degraded or lost. Keys are
@@ -50,8 +52,8 @@ func (c *topCmd) Run(s streams) error {
 		return err
 	}
 	in, isFile := s.in.(*os.File)
-	if c.Once || !isFile || !isTerminal(in) || !isTerminal(s.out) {
-		return c.once(stream, s.out)
+	if c.Once || c.JSON || !isFile || !isTerminal(in) || !isTerminal(s.out) {
+		return c.once(stream, s)
 	}
 	// The program reads keys itself, ctrl+c among them.
 	program := tea.NewProgram(top.New(c.Admin), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(raw(s.out)), tea.WithoutSignalHandler())
@@ -98,7 +100,7 @@ func nextState(stream *liveStream) (st live.State, err error) {
 const onceWidth = 100
 
 // once prints the first frame that has rates.
-func (c *topCmd) once(stream *liveStream, out io.Writer) error {
+func (c *topCmd) once(stream *liveStream, s streams) error {
 	defer stream.Close()
 	m := top.New(c.Admin)
 	for {
@@ -107,8 +109,11 @@ func (c *topCmd) once(stream *liveStream, out io.Writer) error {
 			return err
 		}
 		m.Update(top.StateMsg(st))
+		if st.SpanMS > 0 && c.JSON {
+			return s.writeJSON(&st)
+		}
 		if st.SpanMS > 0 {
-			_, err := io.WriteString(out, m.Text(onceWidth))
+			_, err := io.WriteString(s.out, m.Text(onceWidth))
 			return err
 		}
 	}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+)
+
+// painter writes the lines of commands in colour, for a terminal. What a line begins with
+// tells its colour. It is behind the cleaner, so that no colour comes from a name.
+type painter struct {
+	w io.Writer
+	// held is the beginning of a line that has not ended.
+	held []byte
+}
+
+// SGR parameters of what lines say.
+const (
+	red, green, yellow, bold = "31", "32", "33", "1"
+)
+
+// paints are what a line can begin with: the first that matches counts, and its first
+// group is painted.
+var paints = []struct {
+	begins *regexp.Regexp
+	sgr    string
+}{
+	{regexp.MustCompile(`^(?:\S.*?:\d+:\d+: )(warning):`), yellow},
+	{regexp.MustCompile(`^(\S.*?:\d+:\d+):`), red},
+	{regexp.MustCompile(`^((?:now: )?refused|FAIL|weir:|\d+ faults?,.*|\d+ cases, [1-9]\d* failed)`), red},
+	{regexp.MustCompile(`^((?:now: )?allowed|ok\b|\d+ rules? in \d+ files?: good)`), green},
+	{regexp.MustCompile(`^(note|see ` + "`" + `weir.*)`), yellow},
+	{regexp.MustCompile(`^(domain \S.*|descriptor \d+\b.*| *limit \S.*|counters|request  .*|route  .*|over the rules.*)$`), bold},
+	{regexp.MustCompile(`^(\d+ requests of \d.*|\S.* \(domain \S+\)| +(?:met|limit|refused) .* (?:limit|%|key)| +(?:refused most by|requests \(·\)) .*)$`), bold},
+}
+
+// Write implements io.Writer.
+func (p *painter) Write(text []byte) (int, error) {
+	p.held = append(p.held, text...)
+	end := bytes.LastIndexByte(p.held, '\n') + 1
+	var out []byte
+	for line := range bytes.Lines(p.held[:end]) {
+		out = append(out, paint(line)...)
+	}
+	p.held = append(p.held[:0], p.held[end:]...)
+	if _, err := p.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// flush writes the beginning of a line that has not ended.
+func (p *painter) flush() error {
+	_, err := p.w.Write(paint(p.held))
+	p.held = nil
+	return err
+}
+
+// paint returns a line in its colour.
+func paint(line []byte) []byte {
+	for _, rule := range paints {
+		if at := rule.begins.FindSubmatchIndex(bytes.TrimSuffix(line, []byte("\n"))); at != nil {
+			out := append([]byte(nil), line[:at[2]]...)
+			out = append(out, "\x1b["+rule.sgr+"m"...)
+			out = append(out, line[at[2]:at[3]]...)
+			out = append(out, "\x1b[m"...)
+			return append(out, line[at[3]:]...)
+		}
+	}
+	return line
+}
+
+// wantsColour reports whether what is written to w is watched on a terminal that has
+// colours, and nobody has said no to them: see https://no-color.org.
+func wantsColour(w io.Writer) bool {
+	term := os.Getenv("TERM")
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb"
+}
