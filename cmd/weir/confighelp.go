@@ -21,7 +21,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage: weir serve [flags]\n\n%s\n\n%s\n", command.Help, command.Detail)
+	fmt.Fprintf(&b, "Usage: weir serve [flags] [FILE ...]\n\n%s\n\n%s\n", command.Help, command.Detail)
 	group := "Flags:"
 	fmt.Fprintf(&b, "\n%s\n", group)
 	for _, level := range command.AllFlags(true) {

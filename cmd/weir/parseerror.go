@@ -14,26 +14,46 @@ import (
 // unknownFlag finds the flag in the error for one that there is not.
 var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z0-9-]+)`)
 
+// noValue finds the flag in the error for one without its value, noArgument the argument in
+// that for one that is missing.
+var (
+	noValue    = regexp.MustCompile(`^--([a-z0-9-]+): expected \S+ value but got "EOL"`)
+	noArgument = regexp.MustCompile(`^expected "<([^>]+)>`)
+)
+
+// otherNames are flags that many look for, by what there is.
+var otherNames = map[string]string{"port": "http", "listen": "http", "address": "http", "redis": "store", "backend": "upstream"}
+
 // explainParseError returns an error that says what to write instead of a flag of an
-// earlier version, or of a file where weir serve takes none, and any other error as it is.
+// earlier version or of another name, or what is missing, and any other error as it is.
 func explainParseError(err error) error {
 	pe, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || pe.Context == nil {
 		return err
 	}
-	if arg, found := strings.CutPrefix(err.Error(), "unexpected argument "); found && commandOf(pe.Context) == "weir serve" {
-		if server.IsConfig(arg) {
-			return fmt.Errorf("weir serve takes no arguments: give the configuration as --config %s", arg)
+	if m := noValue.FindStringSubmatch(err.Error()); m != nil {
+		for _, f := range pe.Context.Flags() {
+			if f.Name == m[1] {
+				return fmt.Errorf("--%s needs a value: give %s", m[1], usageOf(f))
+			}
 		}
-		return fmt.Errorf("weir serve takes no arguments: give rules as --rules %s, or a configuration as --config %[1]s", arg)
+	}
+	if m := noArgument.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s needs an argument: give %s", commandOf(pe.Context), m[1])
+	}
+	if strings.HasPrefix(err.Error(), "unknown flag -v,") {
+		return errors.New("unknown flag -v: the version is printed by weir version")
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
 		if s, ok := server.FindMoved(m[1]); ok {
 			return errors.New("--" + m[1] + " " + whereMoved(s))
 		}
 		for _, f := range pe.Context.Flags() {
-			if f.Tag.Get("was") == m[1] {
+			switch {
+			case f.Tag.Get("was") == m[1]:
 				return fmt.Errorf("--%s is now --%s", m[1], f.Name)
+			case f.Name == otherNames[m[1]]:
+				return fmt.Errorf("unknown flag --%s: give %s", m[1], usageOf(f))
 			}
 		}
 	}

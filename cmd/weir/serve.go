@@ -13,9 +13,10 @@ import (
 )
 
 type serveCmd struct {
-	ConfigFile  string `name:"config" placeholder:"FILE" help:"Configuration file in YAML. Flags and WEIR_* variables win over it."`
-	PrintConfig bool   `name:"print-config" help:"Print the resulting configuration, without secrets, and exit."`
-	Changed     bool   `name:"changed" env:"-" help:"With --print-config: print only what differs from the defaults."`
+	Files       []string `arg:"" optional:"" name:"file" placeholder:"FILE" help:"A rules file, a configuration, or one of each; as --rules and --config."`
+	ConfigFile  string   `name:"config" placeholder:"FILE" help:"Configuration file in YAML. Flags and WEIR_* variables win over it."`
+	PrintConfig bool     `name:"print-config" help:"Print the resulting configuration, without secrets, and exit."`
+	Changed     bool     `name:"changed" env:"-" help:"With --print-config: print only what differs from the defaults."`
 
 	server.Config `embed:""`
 }
@@ -48,7 +49,11 @@ certificates. Exit status: 0 after a drain, 2 an error, or a second signal.`
 
 // Run serves until a signal ends it.
 func (c *serveCmd) Run(k *kong.Context, s streams) error {
-	conf, err := server.Layer(c.ConfigFile, &c.Config, flagsSet(k))
+	isSet, err := c.takeFiles(flagsSet(k))
+	if err != nil {
+		return err
+	}
+	conf, err := server.Layer(c.ConfigFile, &c.Config, isSet)
 	if err != nil {
 		return err
 	}
@@ -74,6 +79,27 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	}
 	draining := func(sig os.Signal) { log.Info("draining; a second signal exits at once", "signal", sig.String()) }
 	return runUntilSignal(run, draining, srv.Reload, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// takeFiles makes the arguments the values of --config and --rules, and returns which flags
+// are then given.
+func (c *serveCmd) takeFiles(isSet func(string) bool) (func(string) bool, error) {
+	rules := ""
+	for _, file := range c.Files {
+		to, what := &rules, "rules file, or give a directory"
+		if server.IsConfig(file) {
+			to, what = &c.ConfigFile, "configuration"
+		}
+		if *to != "" || to == &rules && isSet("rules") {
+			return nil, fmt.Errorf("%s: there are two: keep one %s", file, what)
+		}
+		*to = file
+	}
+	if rules == "" {
+		return isSet, nil
+	}
+	c.Rules = rules
+	return func(flag string) bool { return flag == "rules" || isSet(flag) }, nil
 }
 
 // print prints a configuration that a node would start with.

@@ -122,6 +122,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 	const head = "rules: [rules.yaml]\ncases:\n  - name: x\n    steps:\n      - "
 	for src, want := range map[string]string{
 		"":                    "empty",
+		someRules:             "these are rules, not cases",
 		"rules: [rules.yaml]": "no cases",
 		"cases: [{name: x, steps: [{request: {a: b}}]}]":                                                "rules are missing",
 		"rules: [none.yaml]\ncases: [{name: x, steps: [{request: {a: b}}]}]":                            "none.yaml",

@@ -98,6 +98,9 @@ func Parse(name string, src []byte) (*File, error) {
 	if len(doc.Content) == 0 {
 		return nil, fmt.Errorf("%s: the file is empty: write rules and cases", name)
 	}
+	if top := doc.Content[0]; find(top, "descriptors") != nil && find(top, "cases") == nil {
+		return nil, fmt.Errorf("%s: these are rules, not cases: name the file in rules: of a file of cases, see weir test --help", name)
+	}
 	if err := decode(doc.Content[0], f); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
