@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -33,8 +36,10 @@ func (*suggestCmd) Help() string {
 
 Says how much clients ask for at their busiest, and for each limit how many of
 them and of their requests it would catch, in windows aligned to the clock. Where
-a few ask for far more than all others it suggests a limit between them. Try it
-before it bites: weir replay. Exit status: 0 the logs were read, 2 they were not.`
+a few ask for far more than all others it suggests a limit between them, as lines of
+a rules file. Without --where it reads files a second time, for the three busiest
+paths, and shows those for which it suggests a limit. Try it before it bites: weir
+replay. Exit status: 0 the logs were read, 2 they were not.`
 }
 
 // filter is a value that a request must have.
@@ -68,21 +73,105 @@ func (c *suggestCmd) Run(s streams) error {
 		}
 		where = append(where, filter{i, value})
 	}
-	censuses, err := c.censuses()
+	path, _ := read.Index("path")
+	all := counted{where: where, by: by}
+	if all.censuses, err = c.censuses(); err != nil {
+		return err
+	}
+	if c.mayReadAgain() {
+		all.paths, all.path = map[string]int64{}, path
+	}
+	if err := c.each(s, func(log *accesslog.Reader) error { return census(log, read, []counted{all}) }); err != nil {
+		return err
+	}
+	found := c.suggestions(&all, c.Where)
+	more, err := c.ofPaths(s, read, &all)
 	if err != nil {
 		return err
 	}
-	if err := c.each(s, func(log *accesslog.Reader) error { return census(log, read, by, where, censuses) }); err != nil {
-		return err
+	if found = append(found, more...); c.JSON {
+		return s.writeJSON(found)
 	}
-	var ladders []*suggest.Ladder
-	for _, one := range censuses {
-		ladders = append(ladders, one.Ladder())
+	return c.writeLadders(s.out, found)
+}
+
+// counted is whose requests are counted.
+type counted struct {
+	where    []filter
+	by       int
+	censuses []*suggest.Census
+	// paths counts requests by path, the value at index path. Nil where it is not asked.
+	paths map[string]int64
+	path  int
+}
+
+// suggestion is what was found of requests with some values.
+type suggestion struct {
+	*suggest.Ladder
+	Where map[string]string `json:"where,omitempty"`
+	// YAML is the suggestion as lines of a rules file, empty for none.
+	YAML string `json:"yaml,omitempty"`
+}
+
+func (c *suggestCmd) suggestions(q *counted, where map[string]string) (out []suggestion) {
+	for _, one := range q.censuses {
+		x := suggestion{Ladder: one.Ladder(), Where: where}
+		if x.Suggested > 0 {
+			x.YAML = c.ruleOf(x)
+		}
+		out = append(out, x)
 	}
-	if c.JSON {
-		return s.writeJSON(ladders)
+	return out
+}
+
+// ruleOf returns a suggestion as lines of a rules file.
+func (c *suggestCmd) ruleOf(x suggestion) string {
+	var b strings.Builder
+	indent := ""
+	for _, key := range slices.Sorted(maps.Keys(x.Where)) {
+		fmt.Fprintf(&b, "%s- key: %q\n%[1]s  value: %[3]q\n%[1]s  descriptors:\n", indent, key, x.Where[key])
+		indent += "    "
 	}
-	return c.writeLadders(s.out, ladders)
+	fmt.Fprintf(&b, "%s- {key: %q, limit: %d/%s}\n", indent, c.By, x.Suggested, rules.FormatPeriod(x.Period))
+	return b.String()
+}
+
+// Bounds of the search of paths: how many are counted, and how many are looked at.
+const maxPaths, busiestPaths = 100_000, 3
+
+// mayReadAgain reports whether paths are to be looked at: nothing of them was asked, and
+// the logs are files.
+func (c *suggestCmd) mayReadAgain() bool {
+	return len(c.Where) == 0 && c.By != "path" && len(c.Logs) > 0 && !slices.Contains(c.Logs, "-")
+}
+
+// ofPaths returns the suggestions for the busiest paths.
+func (c *suggestCmd) ofPaths(s streams, read *facts.Reader, all *counted) (out []suggestion, err error) {
+	paths := slices.SortedFunc(maps.Keys(all.paths), func(a, b string) int {
+		return cmp.Or(cmp.Compare(all.paths[b], all.paths[a]), cmp.Compare(a, b))
+	})
+	if len(paths) < 2 { // one path is all requests
+		return nil, nil
+	}
+	var qs []counted
+	for _, path := range paths[:min(len(paths), busiestPaths)] {
+		q := counted{where: []filter{{all.path, path}}, by: all.by}
+		if q.censuses, err = c.censuses(); err != nil {
+			return nil, err
+		}
+		qs = append(qs, q)
+	}
+	if err := c.each(s, func(log *accesslog.Reader) error { return census(log, read, qs) }); err != nil {
+		return nil, err
+	}
+	for i := range qs {
+		for _, x := range c.suggestions(&qs[i], map[string]string{"path": qs[i].where[0].value}) {
+			if x.Suggested > 0 {
+				out = append(out, x)
+			}
+		}
+	}
+	return out, nil
 }
 
 func (c *suggestCmd) censuses() ([]*suggest.Census, error) {
@@ -102,9 +191,8 @@ func (c *suggestCmd) censuses() ([]*suggest.Census, error) {
 }
 
 // census counts the requests of a log that are meant.
-func census(log *accesslog.Reader, read *facts.Reader, by int, where []filter, censuses []*suggest.Census) error {
+func census(log *accesslog.Reader, read *facts.Reader, qs []counted) error {
 	var l accesslog.Line
-next:
 	for {
 		switch err := log.Next(&l); {
 		case errors.Is(err, io.EOF):
@@ -113,24 +201,41 @@ next:
 			return err
 		}
 		read.Read(&l)
-		for _, f := range where {
-			if read.Value(f.index) != f.value {
-				continue next
-			}
-		}
-		client := read.Value(by)
-		if client == "" {
-			continue
-		}
-		for _, one := range censuses {
-			if err := one.Add(client, l.Time); err != nil {
+		for i := range qs {
+			if err := qs[i].add(read, l.Time); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (c *suggestCmd) writeLadders(w io.Writer, ladders []*suggest.Ladder) error {
+// add counts the request that was read, if it is meant.
+func (q *counted) add(read *facts.Reader, at int64) error {
+	for _, f := range q.where {
+		if read.Value(f.index) != f.value {
+			return nil
+		}
+	}
+	client := read.Value(q.by)
+	if client == "" {
+		return nil
+	}
+	if path := read.Value(q.path); q.paths != nil && path != "" {
+		if _, known := q.paths[path]; known {
+			q.paths[path]++
+		} else if len(q.paths) < maxPaths {
+			q.paths[strings.Clone(path)] = 1
+		}
+	}
+	for _, one := range q.censuses {
+		if err := one.Add(client, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *suggestCmd) writeLadders(w io.Writer, ladders []suggestion) error {
 	var b strings.Builder
 	for i, l := range ladders {
 		if i == 0 {
@@ -139,9 +244,12 @@ func (c *suggestCmd) writeLadders(w io.Writer, ladders []*suggest.Ladder) error 
 				fmt.Fprintf(&b, "  %s  %d\n", live.Printable(m.Key), m.Requests)
 			}
 		}
-		period := rules.FormatPeriod(l.Period)
-		fmt.Fprintf(&b, "\nin a busiest %s half of the clients ask for up to %d, 90 %% for %d, 99 %% for %d, 99.9 %% for %d, all for %d\n",
-			period, l.Peaks.P50, l.Peaks.P90, l.Peaks.P99, l.Peaks.P999, l.Peaks.Max)
+		period, of := rules.FormatPeriod(l.Period), ""
+		if path := l.Where["path"]; path != "" && len(c.Where) == 0 {
+			of = " of " + live.Printable(path)
+		}
+		fmt.Fprintf(&b, "\nrequests%s by a client in its busiest %s: 50 %% at most %d, 90 %% %d, 99 %% %d, 99.9 %% %d, all %d\n",
+			of, period, l.Peaks.P50, l.Peaks.P90, l.Peaks.P99, l.Peaks.P999, l.Peaks.Max)
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(t, "  limit\tclients caught\t%\trequests refused\t%\t")
 		for _, r := range l.Rungs {
@@ -155,7 +263,7 @@ func (c *suggestCmd) writeLadders(w io.Writer, ladders []*suggest.Ladder) error 
 			return err
 		}
 		if l.Suggested > 0 {
-			fmt.Fprintf(&b, "suggested: %d/%s, for %s\n", l.Suggested, period, l.Why)
+			fmt.Fprintf(&b, "suggested: %d/%s, for %s; in a rules file:\n%s", l.Suggested, period, l.Why, indented(l.YAML))
 		} else {
 			fmt.Fprintf(&b, "no suggestion: %s\n", l.Why)
 		}
