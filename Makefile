@@ -68,7 +68,7 @@ test: servers ## before each change lands: unit tests, conformance, race of the 
 	$(GO) test $(RACE) -short -timeout 10m $(call only,$(CORE))
 
 lab: export WEIR_REQUIRE_SERVERS := 1
-lab: servers ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest, packages
+lab: servers ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest
 	$(GO) test -p 1 -vet=off -shuffle=on -timeout 10m $(call only,$(ALONE))
 	$(GO) test -vet=off -shuffle=on -timeout 10m $(filter-out $(call paths,$(ALONE)),$(TWICE))
 	$(GO) test $(RACE) -short -timeout 10m $(call but,$(CORE) $(STARTERS) $(READERS) $(STORES) $(LAB))
@@ -85,7 +85,6 @@ lab: servers ## what make test leaves out: whole stores, real servers and browse
 	$(MAKE) tools/site/node_modules/.package-lock.json
 	cd tools/site/chromium && $(GO) vet ./... && $(GO) test -vet=off ./...
 	cd internal/insight/dashboard/chromium && $(GO) vet ./... && $(GO) test -vet=off -timeout 20m ./...
-	$(MAKE) packages
 
 # goreleaser takes the commit from a checkout that has a remote only: the variables name one.
 release: TAG := $(filter v%,$(filter-out %-dirty,$(shell git describe --tags --exact-match --dirty 2>/dev/null)))
