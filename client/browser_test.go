@@ -56,6 +56,8 @@ func TestBrowserReadsAnswersAlike(t *testing.T) {
 	add(200, "RateLimit-Remaining", "1", "RateLimit-Reset", "30")
 	add(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "30", "RateLimit", "malformed")
 	add(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "30", "RateLimit", `"a";r=0;t=5`)
+	add(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "30", "RateLimit", `"a";r=4;t=5`)
+	add(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "30", "RateLimit", `"a";r=4;t=5`, "Age", "1")
 	for _, v := range []string{
 		`"permin";r=0;t=30`, `"a";r=0;t=1,"b";r=0;t=2`, `"a";r=0;t=1	, 	"b";r=3`, `"a"`, `"a";r`, `"a";r=0;t`, `"a";r=0;t=0`,
 		`"a";r=0;t=1,`, `"a"; r=0;  t=1`, `"a" ;r=0;t=1`, `a;r=0;t=1`, `("a" "b");r=0;t=1`, `"a";r=-1;t=1`, `"a";r=0;t=-1`,

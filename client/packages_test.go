@@ -38,7 +38,7 @@ func TestNodePackages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []string{"README.md", "index.d.ts", "package.json"}
+			want := []string{"LICENSE", "README.md", "index.d.ts", "package.json"}
 			for _, s := range sources {
 				want = append(want, filepath.Base(s))
 			}
@@ -109,6 +109,15 @@ for f in (target / "weirlimit").glob("*.py"):
 print(about["Name"], *weirlimit.__all__)
 `
 
+// TestLicenceCopies: a package holds the licence from its own folder only.
+func TestLicenceCopies(t *testing.T) {
+	for _, folder := range []string{"browser", "node", "python"} {
+		if !bytes.Equal(readFile(t, filepath.Join(folder, "LICENSE")), readFile(t, "../LICENSE")) {
+			t.Errorf("client/%s/LICENSE is not LICENSE: copy it", folder)
+		}
+	}
+}
+
 // TestPythonPackage builds the wheel and the source distribution, a wheel from that, which is
 // the same, and uses the package from where pip installed it.
 func TestPythonPackage(t *testing.T) {
@@ -132,6 +141,7 @@ func TestPythonPackage(t *testing.T) {
 	}
 	target := filepath.Join(dir, "target")
 	run(t, dir, []string{"PIP_ROOT_USER_ACTION=ignore"}, pip, "install", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", "--target", target, wheel)
+	onlyFile(t, filepath.Join(target, "weirlimit-*.dist-info", "licenses"), "LICENSE")
 	for _, f := range files {
 		if !bytes.Equal(readFile(t, f), readFile(t, filepath.Join(target, "weirlimit", filepath.Base(f)))) {
 			t.Errorf("%s is not what was installed", f)

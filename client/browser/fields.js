@@ -16,8 +16,7 @@ const LARGEST = 999_999_999_999_999; // integer of a structured field
  */
 export function limitsOf(response, now = Date.now()) {
   const h = response.headers;
-  const age = h.get("Age");
-  if (age !== null && !/^0*$/.test(age)) return [];
+  if (isFromCache(h)) return [];
   const found = fromLists(h) ?? fromEarlierDrafts(h) ?? fromX(h, now) ?? [];
   return found.sort((a, b) => share(a) - share(b));
 }
@@ -30,8 +29,8 @@ function share({ remaining, quota, resetAfter = 0 }) {
 
 /**
  * waitOf returns for how many milliseconds an answer asks to be left alone, and
- * 0 if it does not: Retry-After on a 429 or 503, and else the longest time of a
- * limit that has nothing left.
+ * 0 if it does not: Retry-After on a 429 or 503, else the longest time of a limit
+ * that has nothing left, else that of the fields of earlier drafts.
  */
 export function waitOf(response, now = Date.now()) {
   const h = response.headers;
@@ -39,12 +38,14 @@ export function waitOf(response, now = Date.now()) {
     const wait = retryAfter(h, now);
     if (wait !== undefined) return wait;
   }
-  let longest = 0;
-  for (const l of limitsOf(response, now)) {
-    if (l.remaining === 0 && l.resetAfter > longest) longest = l.resetAfter;
-  }
-  return longest * 1000;
+  return (longest(limitsOf(response, now)) || longest((!isFromCache(h) && fromEarlierDrafts(h)) || [])) * 1000;
 }
+
+/** longest returns the longest time of limits that have nothing left, in seconds. */
+const longest = (limits) => Math.max(0, ...limits.filter((l) => l.remaining === 0).map((l) => l.resetAfter ?? 0));
+
+/** isFromCache: what a cache answers says nothing about now. */
+const isFromCache = (h) => !/^0*$/.test(h.get("Age") ?? "");
 
 /** retryAfter returns milliseconds. A date counts from the answer's own Date. */
 function retryAfter(h, now) {
