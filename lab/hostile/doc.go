@@ -6,4 +6,6 @@
 // An attack passes when the node's memory stays below a bound, somebody else is
 // served meanwhile, and all that the attack held is given back afterwards.
 // Attackers come from 127.0.0.2, everybody else from 127.0.0.1.
+//
+//go:generate go test . -run Page$ -page
 package hostile
