@@ -35,8 +35,8 @@ build: ## build bin/weir
 CORE   := . algorithm internal/admit rules shed store/memory store/internal/%
 STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \
-	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/fleet lab/hostile
-ALONE  := cmd/weir lab/fleet lab/hostile
+	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/fleet lab/hostile lab/howto
+ALONE  := cmd/weir lab/fleet lab/hostile lab/howto
 # The packages of ONCE and WAITING run in `make lab` under the race detector alone, whole:
 # no test of theirs does less with it. Those of WAITING wait for servers more than they
 # count, and run beside each other. A package is in neither where a test does less with the
@@ -49,7 +49,7 @@ WAITING := internal/compat/envoy/xds internal/grpcserver internal/insight/queue/
 # which is C code translated to Go: a test of analytics takes several times as long
 # with it. GORACE: a process that ends would wait for a second for what is left of its
 # goroutines, in each of 80 packages.
-STARTERS := cmd/weir lab/deploytest lab/fleet lab/hostile
+STARTERS := cmd/weir lab/deploytest lab/fleet lab/hostile lab/howto
 READERS  := internal/arch internal/protocol lab/house lab/mutants
 RACE     := -race -gcflags=modernc.org/...=-race=false -vet=off
 export GORACE := atexit_sleep_ms=100

@@ -176,9 +176,22 @@ type workflow struct {
 	Concurrency struct{ Group string }
 	Jobs        map[string]struct {
 		Timeout   int `yaml:"timeout-minutes"`
-		Container string
+		Container image
 		Steps     []struct{ Uses, Run string }
 	}
+}
+
+// An image of a container, which a workflow writes alone or beside options.
+type image string
+
+func (i *image) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode((*string)(i))
+	}
+	var c struct{ Image, Options string }
+	err := n.Decode(&c)
+	*i = image(c.Image)
+	return err
 }
 
 // TestWorkflowsAreBounded fails where a workflow has more rights than to read by default,
@@ -209,7 +222,7 @@ func TestWorkflowsAreBounded(t *testing.T) {
 			if job.Timeout == 0 || job.Timeout > 360 {
 				t.Errorf("%s: %s has a timeout of %d minutes: want 1 to 360", file, name, job.Timeout)
 			}
-			if job.Container != "" && !strings.HasPrefix(job.Container, "golang:"+version+"-") {
+			if job.Container != "" && !strings.HasPrefix(string(job.Container), "golang:"+version+"-") {
 				t.Errorf("%s: %s runs in %s, go.mod asks for Go %s", file, name, job.Container, version)
 			}
 			for _, s := range job.Steps {
