@@ -47,10 +47,12 @@ func ask(h http.Handler, n int, path string) {
 func Example_chi() {
 	store := memory.New(memory.Options{Now: noon})
 	defer store.Close()
+	m, strict := behind(store, permin("all", 100)), behind(store, permin("reports", 1))
+	reports := func(http.ResponseWriter, *http.Request) {}
 	r := chi.NewRouter()
-	r.Use(behind(store, permin("all", 100)).Handler)
+	r.Use(m.Handler)
+	r.With(strict.Handler).Get("/reports", reports)
 	r.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, chi.URLParam(r, "id")) })
-	r.With(behind(store, permin("reports", 1)).Handler).Get("/reports", func(http.ResponseWriter, *http.Request) {})
 
 	ask(r, 1, "/items/7")
 	ask(r, 2, "/reports")

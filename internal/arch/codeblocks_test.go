@@ -56,12 +56,15 @@ var (
 	goBlock     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	importBlock = regexp.MustCompile(`(?ms)^import \(\n(.*?)^\)\n`)
 	selector    = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+	indent      = regexp.MustCompile(`(?m)^\t+`)
 	bareReturn  = regexp.MustCompile(`(?m)^\s*return(\s*//.*)?$`)
 	unused      = regexp.MustCompile(`declared and not used|too many errors|^#`)
 )
 
 // TestCodeBlocksCompile: every block of Go in the README and the docs is a program, or the
 // body of a function that returns nothing or an error, with the packages that it names imported.
+// A block for a router that is not in this module is a part of examples/middleware, letter by
+// letter, whose tests run it.
 func TestCodeBlocksCompile(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -76,7 +79,7 @@ func TestCodeBlocksCompile(t *testing.T) {
 		overlay[filepath.Join(root, "internal", pkg, name)] = path
 	}
 	add("blocks", "surroundings.go", surroundings)
-	packages := []string{"./internal/blocks"}
+	packages, examples := []string{"./internal/blocks"}, exampleCode(t)
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -84,6 +87,9 @@ func TestCodeBlocksCompile(t *testing.T) {
 		}
 		for _, b := range goBlock.FindAllStringSubmatch(string(text), -1) {
 			blocks++
+			if strings.Contains(examples, indent.ReplaceAllString(b[1], "")) {
+				continue
+			}
 			name := fmt.Sprintf("%s_%d.go", strings.TrimSuffix(filepath.Base(page), ".md"), blocks)
 			if strings.HasPrefix(b[1], "package ") {
 				pkg := fmt.Sprintf("program%d", blocks)
@@ -114,6 +120,20 @@ func TestCodeBlocksCompile(t *testing.T) {
 	} else if err != nil && !strings.Contains(string(out), "declared and not used") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// exampleCode returns the text of examples/middleware, without indentation.
+func exampleCode(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../../examples/middleware/*.go")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		all.WriteString(readText(t, file))
+	}
+	return indent.ReplaceAllString(all.String(), "")
 }
 
 // function returns a file of a function whose body is a fragment.

@@ -67,8 +67,8 @@ func follow(page, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, give := range about.given {
-		if err := give(dir); err != nil {
+	for _, setUp := range about.setup {
+		if err := setUp(dir); err != nil {
 			return fmt.Errorf("what a reader has: %w", err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestWrongPages(t *testing.T) {
 	requireNamespaces(t)
 	const fine = "Write `rules.yaml`:\n\n```yaml\ndomain: api\ndescriptors:\n  - {key: user, limit: 1/hour}\n```\n\n" +
 		"```console\n$ weir serve --rules rules.yaml\n...\nAPI ...\n...\n$ weir take user=ann\nallowed...\n...\n$ weir take user=ann\nrefused...\n...\n```\n"
-	for name, c := range map[string]struct{ was, is, says string }{
+	for name, c := range map[string]struct{ was, is, want string }{
 		"right":                     {},
 		"a flag that there is not":  {"weir take", "weir take --nothing", "unknown flag"},
 		"another output":            {"refused...", "allowed...", "it ended with status 1, and printed:\nrefused"},
@@ -233,10 +233,10 @@ func TestWrongPages(t *testing.T) {
 			}
 			err := readPage(t, page, "")
 			switch {
-			case c.says == "" && err != nil:
+			case c.want == "" && err != nil:
 				t.Error(err)
-			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
-				t.Errorf("it does not say %q: %v", c.says, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("it does not say %q: %v", c.want, err)
 			}
 		})
 	}

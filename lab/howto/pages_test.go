@@ -23,17 +23,17 @@ type omission struct{ command, reason string }
 type page struct {
 	hosts    []string                 // names of hosts, which are this machine
 	programs []string                 // that must be installed
-	given    []func(dir string) error // what is there, and runs
+	setup    []func(dir string) error // what is there, and runs
 	left     []omission
 }
 
 // pages are those that need more than the command.
 var pages = map[string]page{
-	"how-to/alerts.md":        {programs: []string{"promtool"}, given: []func(string) error{checkout}},
-	"how-to/ban.md":           {given: []func(string) error{application}},
-	"how-to/load-shedding.md": {given: []func(string) error{application}},
-	"how-to/try-rules.md":     {given: []func(string) error{accessLog}},
-	"how-to/operations.md": {given: []func(string) error{node}, left: []omission{
+	"how-to/alerts.md":        {programs: []string{"promtool"}, setup: []func(string) error{checkout}},
+	"how-to/ban.md":           {setup: []func(string) error{application}},
+	"how-to/load-shedding.md": {setup: []func(string) error{application}},
+	"how-to/try-rules.md":     {setup: []func(string) error{accessLog}},
+	"how-to/operations.md": {setup: []func(string) error{node}, left: []omission{
 		{"weir key ban e3ac7d870c9f2649d199a0111b2e7b8f", "the hash of a client is another in each process"},
 		{"weir serve --rules rules.yaml --events nats:", queue},
 		{"weir analytics --events nats:", queue},
@@ -42,9 +42,12 @@ var pages = map[string]page{
 		{"sha256sum", release}, {"dpkg", release}, {"systemctl", release}, {"curl", release}, {"podman", release}, {"skopeo", release},
 		{"go install", network},
 	}},
-	"how-to/forward-auth.md": {programs: []string{"nginx", "haproxy"}, given: []func(string) error{application, checkout, proxies}},
-	"tutorials/library.md":   {given: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
-	"tutorials/gateway.md":   {hosts: []string{"redis"}, programs: []string{"curl", "redis-server"}, given: []func(string) error{application, redis, accessLog}},
+	"how-to/fleet.md":        {programs: []string{"redis-server", "redis-cli"}},
+	"tutorials/saas.md":      {setup: []func(string) error{application}},
+	"how-to/forward-auth.md": {programs: []string{"nginx", "haproxy"}, setup: []func(string) error{application, checkout, proxies}},
+	"how-to/go.md":           {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
+	"tutorials/library.md":   {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
+	"tutorials/gateway.md":   {hosts: []string{"redis"}, programs: []string{"curl", "redis-server"}, setup: []func(string) error{application, redis, accessLog}},
 }
 
 // Why commands are left out, and what runs them.
