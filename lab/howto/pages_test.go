@@ -45,14 +45,20 @@ var pages = map[string]page{
 	"how-to/fleet.md":        {programs: []string{"redis-server", "redis-cli"}},
 	"tutorials/saas.md":      {setup: []func(string) error{application}},
 	"how-to/forward-auth.md": {programs: []string{"nginx", "haproxy"}, setup: []func(string) error{application, checkout, proxies}},
-	"how-to/go.md":           {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
-	"tutorials/library.md":   {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
-	"tutorials/gateway.md":   {hosts: []string{"redis"}, programs: []string{"curl", "redis-server"}, setup: []func(string) error{application, redis, accessLog}},
+	"how-to/kubernetes.md": {left: []omission{
+		{"kubectl create", cluster}, {"kubectl create", cluster}, {"helm", cluster}, {"kubectl rollout", cluster}, {"kubectl port-forward", cluster}, {"curl", cluster},
+	}},
+	"how-to/load-balancer.md": {setup: []func(string) error{application}},
+	"how-to/upgrade.md":       {setup: []func(string) error{redis}},
+	"how-to/go.md":            {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
+	"tutorials/library.md":    {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
+	"tutorials/gateway.md":    {hosts: []string{"redis"}, programs: []string{"curl", "redis-server"}, setup: []func(string) error{application, redis, accessLog}},
 }
 
 // Why commands are left out, and what runs them.
 const (
 	release = "a release is not built here: tools/release installs its package and runs its image"
+	cluster = "there is no cluster: tools/helm renders the chart by the page's values"
 	network = "no page reaches the network: the module of the checkout is taken instead"
 	queue   = "NATS is not here: internal/insight/queue/nats runs it"
 )

@@ -194,6 +194,54 @@ func TestKubernetesKnowsEveryKey(t *testing.T) {
 	}
 }
 
+// The values of docs/how-to/kubernetes.md make what the page says.
+func TestPageOfKubernetes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) string {
+		m := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(name) + "`:\n\n```yaml\n(.*?)```").FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("the page does not show %s", name)
+		}
+		return string(m[1])
+	}
+	rules := file("rules.yaml")
+	// --set-file 'rules.rules\.yaml=rules.yaml'
+	docs := mustRender(t, file("values.yaml")+"rules:\n  rules.yaml: |\n"+regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimRight(rules, "\n"), "    ")+"\n")
+	if m := strict[core.ConfigMap](t, docs, "ConfigMap"); m.Data["rules.yaml"] != rules {
+		t.Errorf("the rules are %q", m.Data)
+	}
+	d := strict[apps.Deployment](t, docs, "Deployment")
+	pod := d.Spec.Template.Spec
+	c := pod.Containers[0]
+	for what, path := range map[*core.Probe]string{c.StartupProbe: "/healthz/ready", c.ReadinessProbe: "/healthz/ready", c.LivenessProbe: "/healthz/live"} {
+		if what.HTTPGet.Path != path {
+			t.Errorf("a probe asks %s, the page says %s", what.HTTPGet.Path, path)
+		}
+	}
+	args := strings.Join(c.Args, "\n")
+	for _, want := range []string{"--store-nodes=3", "--drain-delay=5s", "--drain-timeout=20s", "--trusted-proxies=10.0.0.0/8", "--admin=:6070"} {
+		if !strings.Contains(args, want) {
+			t.Errorf("no %s in\n%s", want, args)
+		}
+	}
+	if *pod.TerminationGracePeriodSeconds <= 25 {
+		t.Errorf("a grace of %d seconds", *pod.TerminationGracePeriodSeconds)
+	}
+	hpa := strict[autoscaling.HorizontalPodAutoscaler](t, docs, "HorizontalPodAutoscaler")
+	if p := hpa.Spec.Behavior.ScaleDown.Policies[0]; p.Value != 1 || p.PeriodSeconds != 60 || hpa.Spec.MaxReplicas != 20 {
+		t.Errorf("%+v of %d", p, hpa.Spec.MaxReplicas)
+	}
+	if p := strict[policy.PodDisruptionBudget](t, docs, "PodDisruptionBudget"); p.Spec.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("%+v", p.Spec)
+	}
+	if docs["ServiceMonitor"] == "" {
+		t.Error("no ServiceMonitor")
+	}
+}
+
 // What cannot work is said when it is installed.
 func TestValuesAreChecked(t *testing.T) {
 	for values, want := range map[string]string{
