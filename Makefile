@@ -184,4 +184,4 @@ servers:
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
 		prometheus:prometheus promtool:prometheus postgres:postgresql hatchling:python3-hatchling pip3:python3-pip
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
-	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json
+	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json tools/express/node_modules/.package-lock.json

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -27,9 +28,9 @@ func TestComingFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	section := regexp.MustCompile("(?ms)^## ([^\n]*)\n\n```(nginx|haproxy)\n(.*?)```\n\n```yaml\n(.*?)```")
+	section := regexp.MustCompile("(?ms)^## ([^\n]*)\n\n```(nginx|haproxy|js)\n(.*?)```\n\n```yaml\n(.*?)```")
 	sections := section.FindAllSubmatch(page, -1)
-	if all := bytes.Count(page, []byte("```yaml\n")); len(sections) != all || all < 4 {
+	if all := bytes.Count(page, []byte("```yaml\n")); len(sections) != all || all < 5 {
 		t.Fatalf("%d of %d policies stand beside one of another limiter", len(sections), all)
 	}
 	for _, s := range sections {
@@ -38,7 +39,7 @@ func TestComingFrom(t *testing.T) {
 			t.Parallel()
 			const burst = 30
 			there, here := newHolder(t, burst), newHolder(t, burst)
-			other := map[string]func(*testing.T, string, string) string{"nginx": nginxPolicy, "haproxy": haproxyPolicy}[language](t, before, there.addr())
+			other := map[string]func(*testing.T, string, string) string{"nginx": nginxPolicy, "haproxy": haproxyPolicy, "js": expressPolicy}[language](t, before, there.addr())
 			n := serve(t, "--rules", rulesFile(t, after), "--upstream", here.server.URL)
 			passedThere, passedHere := there.burst(t, "http://"+other), here.burst(t, n.http)
 			if passedThere != passedHere || passedHere == 0 || passedHere == burst {
@@ -115,6 +116,30 @@ func nginxPolicy(t *testing.T, policy, upstream string) string {
 	return servertest.NginxServers(t, func(addr string) string {
 		return fmt.Sprintf("%s\nserver { listen %s; location / { %s\nproxy_pass http://%s; } }", strings.Join(zone.FindAllString(policy, -1), "\n"), addr, zone.ReplaceAllString(policy, ""), upstream)
 	})
+}
+
+// expressPolicy starts an Express application with a policy before an upstream, and returns
+// its address.
+func expressPolicy(t *testing.T, policy, upstream string) string {
+	node, script := servertest.Binary(t, "node"), filepath.Join("..", "..", "tools", "express", "policy.js")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(script), "node_modules", "express-rate-limit")); err != nil {
+		const advice = "express-rate-limit is not there: `make servers` installs it"
+		if os.Getenv("WEIR_REQUIRE_SERVERS") == "1" {
+			t.Fatal(advice)
+		}
+		t.Skip(advice)
+	}
+	file := filepath.Join(t.TempDir(), "policy")
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := servertest.Start(t, exec.Command(node, script, file, "http://"+upstream))
+	var port []string
+	servertest.Await(t, "Express to listen", func() bool {
+		port = regexp.MustCompile(`port (\d+)\n`).FindStringSubmatch(p.Output())
+		return port != nil
+	})
+	return "127.0.0.1:" + port[1]
 }
 
 // haproxyPolicy starts HAProxy with a policy before an upstream, and returns its address.
