@@ -72,7 +72,11 @@ func follow(page, name string) error {
 			return fmt.Errorf("what a reader has: %w", err)
 		}
 	}
-	sh, err := startShell(dir)
+	patience := within
+	if name == "" {
+		patience = wrong
+	}
+	sh, err := startShell(dir, patience)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ var stays = []struct{ command, ready *regexp.Regexp }{
 // is ended, as a reader would by Ctrl-C.
 var port = regexp.MustCompile(`--(?:http|port)[ =](?:\S*:)?(\d+)`)
 
-// within is how long a command may take.
-const within = 30 * time.Second
+// within is how long a command of a page may take, and wrong one of a page that is to fail.
+const within, wrong = 30 * time.Second, 3 * time.Second
 
 // A shell runs the commands of one page, one after the other in one Bash.
 type shell struct {
@@ -42,11 +42,12 @@ type shell struct {
 	stdin  io.Writer
 	result *bufio.Reader // a line for each command: its exit status, or its process id
 	number int
+	within time.Duration  // how long a command may take
 	kept   map[string]int // process ids of commands that stay, by program and port
 }
 
 // startShell starts Bash in a folder. It ends with the page's process.
-func startShell(dir string) (*shell, error) {
+func startShell(dir string, within time.Duration) (*shell, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -64,12 +65,12 @@ func startShell(dir string) (*shell, error) {
 	if _, err := io.WriteString(stdin, "set -o pipefail\n"); err != nil {
 		return nil, err
 	}
-	return &shell{dir: dir, stdin: stdin, result: bufio.NewReader(r), kept: map[string]int{}}, nil
+	return &shell{dir: dir, stdin: stdin, result: bufio.NewReader(r), within: within, kept: map[string]int{}}, nil
 }
 
 // run types the command of a step and compares what it prints.
 func (s *shell) run(ctx context.Context, st step) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
 	s.number++
 	out := filepath.Join(os.TempDir(), fmt.Sprintf("output.%d", s.number))
@@ -147,7 +148,7 @@ func (s *shell) enter(ctx context.Context, text string) (int, error) {
 		}
 		return strconv.Atoi(strings.TrimSpace(l.text))
 	case <-ctx.Done():
-		return 0, fmt.Errorf("it did not end within %s", within)
+		return 0, fmt.Errorf("it did not end within %s", s.within)
 	}
 }
 
