@@ -80,7 +80,6 @@ type keyState struct {
 		limitDecision
 		Key        string   `json:"key"`
 		ResetAfter *float64 `json:"reset_after"`
-		Cells      []int64  `json:"cells"`
 	} `json:"limits"`
 	Overlay []overlay.View       `json:"overlay"`
 	Modes   []overlay.SwitchView `json:"modes"`
@@ -126,6 +125,9 @@ func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
 	for i, w := range words {
 		if strings.Contains(w, "=") || w == splitter {
 			continue
+		}
+		if c.Action == "override" && i > 0 && i < len(words)-1 && words[i+1] == "burst" {
+			return nil, "", fmt.Errorf("the burst is a flag: write %s --burst N", w)
 		}
 		if i == 0 || i < len(words)-1 {
 			return nil, "", fmt.Errorf("%q is not an entry: write key=value, such as client_id=123", w)
@@ -278,9 +280,6 @@ func (st *keyState) String() string {
 			fmt.Fprintf(&b, "  retry after  %s\n", seconds(l.RetryAfter))
 		}
 		fmt.Fprintf(&b, "  reset after  %s\n", seconds(l.ResetAfter))
-		if len(l.Cells) > 0 {
-			fmt.Fprintf(&b, "  kept         %s\n", strings.Trim(fmt.Sprint(l.Cells), "[]"))
-		}
 		for j := range st.Overlay {
 			if v := &st.Overlay[j]; l.Limit != nil && v.Limit == l.Limit.Name && v.Key == l.Key {
 				b.WriteString("  " + overlayLine(v))

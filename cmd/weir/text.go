@@ -30,7 +30,7 @@ func seconds(s *float64) string {
 
 // modeLine writes a mode that an operator gave a limit for a person.
 func modeLine(v *overlay.SwitchView) string {
-	text := fmt.Sprintf("limit %s of %s/%s: %s, says %s", v.Limit, v.Domain, v.Rule, v, live.Printable(v.By))
+	text := fmt.Sprintf("limit %s of %s/%s: %s, set by %s", v.Limit, v.Domain, v.Rule, v, live.Printable(v.By))
 	if v.Reason != "" {
 		text += ": " + live.Printable(v.Reason)
 	}
@@ -53,7 +53,7 @@ func overlayLine(v *overlay.View) string {
 		text += " until " + v.Until.Format(time.RFC3339)
 	}
 	if v.By != "" {
-		text += ", says " + live.Printable(v.By)
+		text += ", set by " + live.Printable(v.By)
 	}
 	return text + "\n"
 }

@@ -10,8 +10,8 @@ import (
 
 // tokenFlags are those of the subcommands that ask the admin port of a server.
 type tokenFlags struct {
-	Token     string `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
-	TokenFile string `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
+	Token     string `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server [$WEIR_ADMIN_TOKEN]."`
+	TokenFile string `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token [$WEIR_ADMIN_TOKEN_FILE]."`
 }
 
 // token returns the token that is given, or that the file holds.

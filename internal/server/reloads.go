@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -47,8 +48,9 @@ type reloads struct {
 	lines []string  // of the set in use, sorted
 }
 
-// note remembers an attempt, unless it was noted before.
-func (h *reloads) note(live *rules.Live) {
+// note remembers an attempt, unless it was noted before, and logs how many limits it
+// changed.
+func (h *reloads) note(live *rules.Live, log *slog.Logger) {
 	s := live.Status()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,10 +71,12 @@ func (h *reloads) note(live *rules.Live) {
 	}
 	lines := limitLines(live.Set())
 	if len(h.last) > 0 && s.Err == nil {
-		a.Removed, a.Left = without(h.lines, lines)
-		var left int
-		a.Added, left = without(lines, h.lines)
-		a.Left += left
+		var removed, added int
+		a.Removed, removed = without(h.lines, lines)
+		a.Added, added = without(lines, h.lines)
+		if a.Left = removed + added; len(a.Removed)+len(a.Added) > 0 {
+			log.Info("limits changed; GET /rules on the admin address lists them", "generation", a.Generation, "added", len(a.Added)+added, "removed", len(a.Removed)+removed)
+		}
 	}
 	h.lines = lines
 	a.At = a.At.UTC()
@@ -133,10 +137,10 @@ func (h *reloads) ask(asked bool) {
 }
 
 // follow notes attempts until ctx ends.
-func (h *reloads) follow(ctx context.Context, live *rules.Live) {
+func (h *reloads) follow(ctx context.Context, live *rules.Live, log *slog.Logger) {
 	for {
 		changed := live.Changed()
-		h.note(live)
+		h.note(live, log)
 		select {
 		case <-changed:
 		case <-ctx.Done():

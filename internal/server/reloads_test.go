@@ -25,9 +25,10 @@ func TestReloadsAreRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	log := new(servertest.Log)
 	rule := func(limits string) string { return "domain: api\ndescriptors:\n" + limits }
 	put(rule("  - {key: a, limit: 2/hour}\n  - {key: b, limit: 7/day}\n"))
-	r, err := openRules(&Config{Store: "memory:", Rules: file, API: API{Domain: "api"}}, &openedStore{}, nil, slog.New(slog.DiscardHandler))
+	r, err := openRules(&Config{Store: "memory:", Rules: file, API: API{Domain: "api"}}, &openedStore{}, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +64,14 @@ func TestReloadsAreRemembered(t *testing.T) {
 	put(rule(many.String()))
 	if a := attempts(5); len(a[0].Added) != maxChanges || len(a[0].Removed) != 2 || a[0].Left != 5 {
 		t.Errorf("many changes: %+v", a[0])
+	}
+	for _, want := range []string{"generation=2 added=1 removed=1\n", "generation=3 added=25 removed=2\n"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, log)
+		}
+	}
+	if n := strings.Count(log.String(), "limits changed"); n != 2 {
+		t.Errorf("%d changes are logged, want 2:\n%s", n, log)
 	}
 	for range maxReloads {
 		r.reload()

@@ -115,7 +115,7 @@ func (r *ruleSet) watch(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(func() { r.history.follow(ctx, r.live) })
+	following.Go(func() { r.history.follow(ctx, r.live, r.log) })
 	defer following.Wait()
 	if err := r.live.Watch(ctx); err != nil {
 		r.log.Error("rules watch failed; reload with SIGHUP", "err", err)
@@ -132,7 +132,7 @@ func (r *ruleSet) reload() {
 	defer r.history.ask(false)
 	// Live logs the outcome and keeps it for status.
 	_ = r.live.Reload()
-	r.history.note(r.live)
+	r.history.note(r.live, r.log)
 }
 
 // reloads says how reading the files went, for metrics.
