@@ -58,6 +58,10 @@ func measure() ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	readme, err := words("README.md")
+	if err != nil {
+		return nil, err
+	}
 	architecture, err := words("docs/ARCHITECTURE.md")
 	if err != nil {
 		return nil, err
@@ -75,6 +79,7 @@ func measure() ([]figure, error) {
 		{"lines of the longest function, " + longest, length, 100},
 		{"lines of weir serve --help", len(help), 150},
 		{"words of README and docs", docs, 40000},
+		{"words of README.md", readme, 600},
 		{"words of ARCHITECTURE.md", architecture, 900},
 		{"mutants", src.mutants(), 70},
 	}, nil
