@@ -13,6 +13,7 @@ func TestSettingsAreBounded(t *testing.T) {
 	f := func(change func(*server.Config), want string) {
 		t.Helper()
 		conf := server.Defaults()
+		conf.Limits = []string{"5/minute"}
 		change(conf)
 		err := conf.CheckStart()
 		switch {
