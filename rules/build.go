@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // build returns the limit, or nil if there is a fault in it.
@@ -61,6 +62,9 @@ func (b *builder) build(name, scope string) *Limit {
 	b.settlement(w)
 	if b.faults > 0 {
 		return nil
+	}
+	if b.forced != params.ConsistencyDefault && !l.Node {
+		setMode(w, b.forced)
 	}
 	err := w.Compile()
 	if err == nil && b.check != nil {

@@ -3,6 +3,7 @@ package rules
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // compiler makes a Set of files that were read.
@@ -12,6 +13,7 @@ type compiler struct {
 	merge      bool
 	check      func(*weir.Limit) error
 	checkCost  func(*weir.Limit, int64) error
+	forced     params.ConsistencyMode
 	algorithms map[string]weir.Algorithm
 	names      []string
 	// domain, defaults and path are those being compiled.
@@ -23,7 +25,7 @@ type compiler struct {
 }
 
 func newCompiler(r *report, opt Options) *compiler {
-	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, checkCost: opt.CheckCost, algorithms: map[string]weir.Algorithm{},
+	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, checkCost: opt.CheckCost, forced: opt.Consistency, algorithms: map[string]weir.Algorithm{},
 		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
 	all := opt.Algorithms
 	if all == nil {

@@ -61,6 +61,17 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) params.Co
 	return out
 }
 
+// setMode has w count in a mode, or strictly, as far as its algorithm can.
+func setMode(w *weir.Limit, mode params.ConsistencyMode) {
+	for _, m := range [...]params.ConsistencyMode{mode, params.ConsistencyStrict} {
+		isUnaligned := m == params.ConsistencyEventual && w.Anchor == params.AnchorFirst
+		if !isUnaligned && consistencies[m.String()][w.Algorithm.Name()] == "" {
+			w.Consistency.Mode = m
+			return
+		}
+	}
+}
+
 // wordOf returns the value of an enumeration, up to the last, that is written as a
 // word; zero for any other.
 func wordOf[T interface {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // Options configures how rules are read and watched.
@@ -24,6 +25,9 @@ type Options struct {
 	// request, as Check is: whether such a request can ever pass. Zero means that all
 	// can.
 	CheckCost func(l *weir.Limit, cost int64) error
+	// Consistency is how every limit counts whose algorithm can, whatever its rule says;
+	// the others count strictly. Limits of one node stay so. Zero means as the rules say.
+	Consistency params.ConsistencyMode
 	// Restarts is asked of a limit and an earlier version of it when files are
 	// reloaded: a store's word on why it counts from zero, empty if it goes on. Zero
 	// means Limit.Restarts.
