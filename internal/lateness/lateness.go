@@ -77,7 +77,12 @@ func over(passed int64) int64 {
 }
 
 // Total returns how late the process was in all, at the last look.
-func (m *Meter) Total() time.Duration { return time.Duration(m.total.Load()) }
+func (m *Meter) Total() time.Duration {
+	if m == nil {
+		return 0
+	}
+	return time.Duration(m.total.Load())
+}
 
 // Since returns how late the process has been since Total was before, up to now.
 func (m *Meter) Since(before time.Duration) time.Duration {

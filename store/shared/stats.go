@@ -17,9 +17,10 @@ type Stats struct {
 	// Held is how many spends were decided by units that the node held, Fetched
 	// how many calls brought units: Held less Fetched calls were saved.
 	Held, Fetched uint64
-	// LeaseKeys is how many keys the node holds something of now, LeaseUnits how much.
-	LeaseKeys  int
-	LeaseUnits int64
+	// LeaseKeys is how many keys the node holds something of now, LeaseUnits how much, and
+	// LeaseBytes the memory that it takes of Options.MaxBytes.
+	LeaseKeys              int
+	LeaseUnits, LeaseBytes int64
 	// Returned is how many units were given back unspent, Stranded how many were
 	// not, as the shared store did not take them: they count until they end.
 	Returned, Stranded uint64
@@ -45,7 +46,7 @@ func (s *Store) Stats() Stats {
 	return Stats{
 		Nodes: s.nodes.count(), BreakerOpen: s.queue.IsOpen(),
 		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled(),
-		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
+		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: s.table.Bytes(),
 		Returned: s.returns.Returned.Load(), Stranded: s.returns.Stranded.Load(),
 		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts(), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
 		NodeLate: s.meter.Total(),

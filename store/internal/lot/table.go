@@ -292,3 +292,14 @@ func (t *Table) Held() (keys int, units int64) {
 	}
 	return keys, units
 }
+
+// Bytes returns the memory of all entries.
+func (t *Table) Bytes() (n int64) {
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.Lock()
+		n += g.bytes
+		g.Unlock()
+	}
+	return n
+}
