@@ -53,7 +53,7 @@ var floors = [][]string{
 		"internal/insight/analytics/sqlite",
 	},
 	{
-		"internal/server",
+		"internal/server", "internal/simulate",
 	},
 	{
 		"internal/demo",
