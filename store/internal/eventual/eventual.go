@@ -56,6 +56,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -141,15 +142,15 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 
 // shortfall goes on where too little may be admitted without the store.
 func (d *Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
-	if d.share() < o.Cost {
-		return lot.Ask, nil
+	isStrict := d.share() < o.Cost
+	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
+		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
+			a.Limit = d.limit.From(weir.FromCounts)
+			o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, false, false
+			return lot.Refused, nil
+		}
 	}
-	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
-		a.Limit = d.limit.From(weir.FromCounts)
-		o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, false, false
-		return lot.Refused, nil
-	}
-	if o.Verb == weir.Peek {
+	if isStrict || o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
 	g := d.Table.Shard(tag)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -136,15 +137,15 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 // shortfall goes on where too little is held: free units.
 func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
-	if d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
-		return lot.Ask, nil
+	isStrict := d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1)
+	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
+		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
+			a.Limit, a.Remaining = d.held, a.Remaining+free
+			d.answer(o, a, now, false)
+			return lot.Refused, nil
+		}
 	}
-	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
-		a.Limit, a.Remaining = d.held, a.Remaining+free
-		d.answer(o, a, now, false)
-		return lot.Refused, nil
-	}
-	if o.Verb == weir.Peek {
+	if isStrict || o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
 	_, g, _ := d.Table.Find(o.Key, d.limit)
