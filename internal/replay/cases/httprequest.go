@@ -56,7 +56,7 @@ func ReadRequest(line string, headers []string, from string) (*http.Request, err
 	case hosts == 0:
 		b.WriteString("Host: localhost\r\n")
 	case hosts > 1:
-		return nil, errors.New("Host is given twice: keep one, as servers refuse both")
+		return nil, errors.New("the field Host is given twice: keep one, as servers refuse both")
 	}
 	if b.Len() > maxRequestBytes {
 		return nil, fmt.Errorf("the request is larger than %d bytes", maxRequestBytes)
