@@ -31,8 +31,11 @@ type unasked struct {
 
 // summary returns the problem as a message.
 func (u *unasked) summary() string {
-	if u.Partly {
+	switch {
+	case u.Partly:
 		return "deny list not applied to all requests: some routes or proxies do not send its descriptor"
+	case u.Minor:
+		return "rules for callers of the API only"
 	}
 	return "rule without effect: no request can match it"
 }

@@ -151,7 +151,8 @@ func TestPartsThatNobodyAsks(t *testing.T) {
 	writeRules(t, c.Rules, "domain: other\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
 	s.Reload()
 	s.coverage.warn()
-	if strings.Count(log.String(), `rule="domain other"`) != 1 || !strings.Contains(log.String(), "only callers of the API can ask") {
+	if strings.Count(log.String(), `rule="domain other"`) != 1 || !strings.Contains(log.String(), "only callers of the API can ask") ||
+		strings.Contains(log.String(), "rules for callers of the API only") {
 		t.Errorf("after the reload the log says\n%s", log)
 	}
 	if asked := rulesTold(t, s); asked["other/path"] {
