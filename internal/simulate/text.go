@@ -109,7 +109,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 		note("%s of the fleet's requests are of users too busy to be played: they are computed as if they were as those played", percent(1-p.Share))
 	}
 	if len(p.Small) > 0 {
-		note("%s: fewer than %d units a node, so leased and eventual ask the store for each request", some(p.Small), leastShare)
+		note("%s: fewer than %d units a node, so leased and eventual ask the store for each request that they allow", some(p.Small), leastShare)
 	}
 	if len(p.Common) > 0 && p.Every > 1 {
 		note("%s: users share a counter, which gets one request of %s here: what this limit does to the fleet is not shown", some(p.Common), thousands(p.Every))

@@ -247,7 +247,7 @@ func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	}
 	g.Unlock()
 	a := o.Decision
-	if d.trickles && !a.Allowed() {
+	if d.trickles && !a.Allowed() && o.Cost <= d.share() { // else it is decided strictly
 		a.RetryAfter = max(a.RetryAfter, micros.Duration(d.interval))
 	}
 	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.idle)

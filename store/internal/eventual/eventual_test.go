@@ -772,3 +772,31 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations, %d decisions by the tally", a, n.Table.Drawn()-before)
 	}
 }
+
+// A cost that no node may admit ahead is decided strictly: a refusal is remembered until the
+// instant that the store named, and no longer, whatever the interval of pushes.
+func TestStrictRefusalEndsWhenTheStoreSays(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.SlidingCounter} {
+		n := newWorld(t, 10).nodes[0]
+		d := n.decider(limited(t, 3000, a, func(l *weir.Limit) { l.Consistency.MaxOvershoot = 300 }))
+		const cost = 200 // a node's share is 15 at most
+		for n.ask(d, cost).Charged {
+		}
+		_, _, o := n.draw(d, cost)
+		v, _, again := n.draw(d, cost)
+		retry := o.Decision.RetryAfter.Microseconds()
+		if v != lot.Refused || retry == 0 || again.Decision.RetryAfter != o.Decision.RetryAfter {
+			t.Fatalf("%s: a remembered refusal is %d, %+v", a.Name(), v, again)
+		}
+		// Just before the refusal ends, and after.
+		n.true += retry - 20_000
+		refused := n.ask(d, cost)
+		if refused.Charged {
+			t.Fatalf("%s: allowed %v early", a.Name(), refused.Decision.RetryAfter)
+		}
+		n.true += refused.Decision.RetryAfter.Microseconds()
+		if v, _, _ := n.draw(d, cost); v != lot.Ask || !n.ask(d, cost).Charged {
+			t.Errorf("%s: still refused when the store would allow: %d", a.Name(), v)
+		}
+	}
+}
