@@ -42,11 +42,11 @@ type Stats struct {
 // Stats returns how the store is doing.
 func (s *Store) Stats() Stats {
 	q := s.queue.Stats()
-	keys, units := s.table.Held()
+	keys, units, bytes := s.table.Held()
 	return Stats{
 		Nodes: s.nodes.count(), BreakerOpen: s.queue.IsOpen(),
 		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled(),
-		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: s.table.Bytes(),
+		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: bytes,
 		Returned: s.returns.Returned.Load(), Stranded: s.returns.Stranded.Load(),
 		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts(), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
 		NodeLate: s.meter.Total(),

@@ -567,7 +567,7 @@ func TestIdleEntryLeaves(t *testing.T) {
 	if e, _ := n.entry(d); e == nil {
 		t.Fatal("it has left with a tally")
 	}
-	if _, units := n.Table.Held(); units != 0 {
+	if _, units, _ := n.Table.Held(); units != 0 {
 		t.Errorf("%d units held", units)
 	}
 	n.pushAll()

@@ -83,7 +83,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 	callers.Wait()
 	held := int64(0)
 	for _, table := range tables {
-		_, units := table.Held()
+		_, units, _ := table.Held()
 		held += units
 	}
 	ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek}}

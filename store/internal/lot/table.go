@@ -277,12 +277,13 @@ func (t *Table) Drawn() (n uint64) {
 	return n
 }
 
-// Held returns how many keys have an entry, and the free units of all; slack is none.
-func (t *Table) Held() (keys int, units int64) {
+// Held returns how many keys have an entry, the free units of all, slack not, and their
+// memory.
+func (t *Table) Held() (keys int, units, bytes int64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.Lock()
-		keys += len(g.all)
+		keys, bytes = keys+len(g.all), bytes+g.bytes
 		for _, e := range g.all {
 			if !e.hasSlack() {
 				units += e.Free()
@@ -290,16 +291,5 @@ func (t *Table) Held() (keys int, units int64) {
 		}
 		g.Unlock()
 	}
-	return keys, units
-}
-
-// Bytes returns the memory of all entries.
-func (t *Table) Bytes() (n int64) {
-	for i := range t.shards {
-		g := &t.shards[i]
-		g.Lock()
-		n += g.bytes
-		g.Unlock()
-	}
-	return n
+	return keys, units, bytes
 }

@@ -111,7 +111,7 @@ func FuzzTable(f *testing.F) {
 			if g.bytes != bytes() || g.bytes > tb.max {
 				t.Fatalf("step %d: %d bytes, want %d of %d", step, g.bytes, bytes(), tb.max)
 			}
-			if n, _ := tb.Held(); n != len(list) {
+			if n, _, _ := tb.Held(); n != len(list) {
 				t.Fatalf("step %d: %d keys, want %d", step, n, len(list))
 			}
 		}
@@ -148,13 +148,13 @@ func TestTableIsBoundedAndLosesNothing(t *testing.T) {
 			send()
 		}
 	}
-	n, units := tb.Held()
-	if n > 1<<20/350 || n < 1000 || units != int64(n)*3 {
-		t.Errorf("%d keys with %d units are held in a megabyte", n, units)
+	n, units, held := tb.Held()
+	if n > 1<<20/350 || n < 1000 || units != int64(n)*3 || held > 1<<20 || held < int64(n)*100 {
+		t.Errorf("%d keys with %d units are held in %d bytes of a megabyte", n, units, held)
 	}
 	send()
 	tb.Drain(send)
-	if n, _ := tb.Held(); n != 0 || back.Stranded.Load() != 0 || sent != uint64(keys-refused) || back.Returned.Load() != sent*3 || refused == 0 {
+	if n, _, bytes := tb.Held(); n != 0 || bytes != 0 || back.Stranded.Load() != 0 || sent != uint64(keys-refused) || back.Returned.Load() != sent*3 || refused == 0 {
 		t.Errorf("%d keys are left, %d were given back of %d, %d were refused", n, sent, keys-refused, refused)
 	}
 	for i := range tb.shards {

@@ -206,7 +206,7 @@ func settle(w *world, l *weir.Limit) {
 		w.take(w.late[i : i+1])
 	}
 	for _, n := range w.nodes {
-		if keys, units := n.Table.Held(); keys != 0 || units != 0 {
+		if keys, units, _ := n.Table.Held(); keys != 0 || units != 0 {
 			w.Errorf("%d units of %d keys are held", units, keys)
 		}
 	}

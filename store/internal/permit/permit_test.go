@@ -200,7 +200,7 @@ func TestIdlePermitsAreReturned(t *testing.T) {
 		n.release(d, id+31)
 	}
 	n.sweep(600 * time.Millisecond)
-	if keys, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
+	if keys, _, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
 		t.Errorf("%d keys, %d left", keys, n.left(d.limit))
 	}
 }
@@ -251,7 +251,7 @@ func TestPermitsOfLostHoldersAreReturned(t *testing.T) {
 	for range 25 {
 		n.sweep(500 * time.Millisecond)
 	}
-	if keys, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
+	if keys, _, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
 		t.Errorf("%d keys, %d left", keys, n.left(d.limit))
 	}
 }

@@ -261,6 +261,6 @@ func (w *world) left(l *weir.Limit) int64 {
 }
 
 func (n *node) held() int64 {
-	_, units := n.Table.Held()
+	_, units, _ := n.Table.Held()
 	return units
 }
