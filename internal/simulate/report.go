@@ -79,7 +79,7 @@ type Mode struct {
 // Whole is a mode in the whole fleet.
 type Whole struct {
 	Mode string `json:"mode"`
-	// Calls is the calls of the shared store in a second, InFlight how many are under way.
+	// Calls is the calls of the shared store in a second, InFlight how many are in flight.
 	Calls    float64 `json:"store_calls_per_second"`
 	InFlight float64 `json:"store_calls_in_flight"`
 	// HeldKeys and HeldBytes are what a node would hold of fetched units, if it may.

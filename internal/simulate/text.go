@@ -68,7 +68,7 @@ func (r *Report) writeModes(b *strings.Builder) {
 func (r *Report) writeWhole(b *strings.Builder) {
 	fmt.Fprintf(b, "\nCOMPUTED for the fleet at %s requests/s\n", thousands(r.Fleet.Rate))
 	t := newTable(b)
-	fmt.Fprintln(t, "  mode\tstore calls/s\tunder way at once\tkeys a node holds units of\tin")
+	fmt.Fprintln(t, "  mode\tstore calls/s\tcalls in flight\tkeys a node holds units of\tin")
 	for i := range r.Whole {
 		w := &r.Whole[i]
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", w.Mode, short(w.Calls), short(w.InFlight), thousands(w.HeldKeys), size(float64(w.HeldBytes)))
