@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,14 +28,15 @@ const start = 1_700_000_000_000_000
 type client struct {
 	t   *testing.T
 	lim *weir.Limiter
-	now int64
+	now atomic.Int64
 	w   *answer.Writer
 }
 
 func newClient(t *testing.T, rules weir.Rules, sets ...string) *client {
 	t.Helper()
-	c := &client{t: t, now: start}
-	store := memory.New(memory.Options{MaxBytes: 16 << 20, Now: func() int64 { return c.now }})
+	c := &client{t: t}
+	c.now.Store(start)
+	store := memory.New(memory.Options{MaxBytes: 16 << 20, Now: c.now.Load})
 	t.Cleanup(func() { store.Close() })
 	var err error
 	if c.lim, err = weir.New(store, rules, weir.Options{}); err != nil {
@@ -49,7 +51,7 @@ func newClient(t *testing.T, rules weir.Rules, sets ...string) *client {
 // decide spends cost for user ann.
 func (c *client) decide(cost int64) (*weir.Request, weir.Decision) {
 	c.t.Helper()
-	r := &weir.Request{Cost: cost, Lease: fmt.Sprint("lease ", c.now), Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
+	r := &weir.Request{Cost: cost, Lease: fmt.Sprint("lease ", c.now.Load()), Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
 	d, err := c.lim.Decide(context.Background(), r)
 	if err != nil {
 		c.t.Fatal(err)
@@ -63,7 +65,7 @@ func (c *client) says(cost int64, want ...string) {
 	c.t.Helper()
 	r, d := c.decide(cost)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d, c.now)
+	c.w.Header(h, r.Ops(), d, c.now.Load())
 	if got := lines(h); !slices.Equal(got, want) {
 		c.t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
@@ -137,7 +139,7 @@ func TestFixedWindow(t *testing.T) {
 		`Ratelimit: "permin";r=12;t=40`,
 		`X-Ratelimit-Limit: 50`,
 		`X-Ratelimit-Remaining: 12`)
-	c.now += 500_000 // rounded up
+	c.now.Add(500_000) // rounded up
 	c.says(20,
 		`Ratelimit-Policy: "permin";q=50;w=60`,
 		`Ratelimit: "permin";r=12;t=40`,
@@ -145,7 +147,7 @@ func TestFixedWindow(t *testing.T) {
 		`X-Ratelimit-Limit: 50`,
 		`X-Ratelimit-Remaining: 12`,
 		`X-Ratelimit-Retry-After: 40`)
-	c.now += 39_499_999 // a microsecond is left
+	c.now.Add(39_499_999) // a microsecond is left
 	c.says(20,
 		`Ratelimit-Policy: "permin";q=50;w=60`,
 		`Ratelimit: "permin";r=12;t=1`,
@@ -178,7 +180,7 @@ func TestBucket(t *testing.T) {
 	c := newClient(t, weir.Limits{l}, answer.IETF08)
 	const policy = `Ratelimit-Policy: "bucket";q=5;w=15`
 	c.says(2, policy, `Ratelimit: "bucket";r=3;t=3`)
-	c.now += 1_000_000
+	c.now.Add(1_000_000)
 	c.says(1, policy, `Ratelimit: "bucket";r=2;t=2`)
 	c.says(3, policy, `Ratelimit: "bucket";r=2;t=2`, `Retry-After: 2`)
 
@@ -195,7 +197,7 @@ func TestCalendarMonth(t *testing.T) {
 	l := named("month", &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Period: 30 * 24 * time.Hour,
 		Params: params.Params{Anchor: params.AnchorCalendar, Calendar: params.CalendarMonth}})
 	c := newClient(t, weir.Limits{l}, answer.IETF08)
-	c.now = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	c.now.Store(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 	// January has a day more than the nominal month.
 	c.says(1, `Ratelimit-Policy: "month";q=100;w=2592000`, `Ratelimit: "month";r=99;t=2678400`)
 }
@@ -204,9 +206,9 @@ func TestConcurrency(t *testing.T) {
 	c := newClient(t, weir.Limits{named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})}, answer.IETF08)
 	const policy = `Ratelimit-Policy: "conc";q=2;qu="concurrent-requests"`
 	c.says(1, policy, `Ratelimit: "conc";r=1`)
-	c.now++
+	c.now.Add(1)
 	c.says(1, policy, `Ratelimit: "conc";r=0`)
-	c.now++
+	c.now.Add(1)
 	c.says(1, policy, `Ratelimit: "conc";r=0`, `Retry-After: 1`)
 }
 
@@ -227,11 +229,11 @@ func TestWaitForAPlace(t *testing.T) {
 		cl := newClient(t, c.rules)
 		for range 2 {
 			cl.decide(1)
-			cl.now++ // each its own lease
+			cl.now.Add(1) // each its own lease
 		}
 		r, d := cl.decide(1)
 		rec := httptest.NewRecorder()
-		cl.w.Refuse(rec, answer.OverLimit, r.Ops(), d, cl.now)
+		cl.w.Refuse(rec, answer.OverLimit, r.Ops(), d, cl.now.Load())
 		var body struct {
 			Detail     string
 			RetryAfter int64 `json:"retry_after"`
@@ -299,7 +301,7 @@ func TestBanIsToldWhileItHolds(t *testing.T) {
 	}
 	r, d := c.decide(1)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d, c.now)
+	c.w.Header(h, r.Ops(), d, c.now.Load())
 	if got := h.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"locked out";q=1;w=600, "login";`) {
 		t.Errorf("got %s", got)
 	}
@@ -325,7 +327,7 @@ func TestDeny(t *testing.T) {
 	c := newClient(t, denied{l})
 	r, d := c.decide(1)
 	rec := httptest.NewRecorder()
-	c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now)
+	c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now.Load())
 	if !strings.Contains(rec.Body.String(), `"detail":"the request is refused, and waiting does not help","violated-policies":["deny list"]`) {
 		t.Errorf("got %s", rec.Body)
 	}
@@ -344,7 +346,7 @@ func TestSameLimitTwiceIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d, c.now)
+	c.w.Header(h, r.Ops(), d, c.now.Load())
 	if got := h.Get("RateLimit"); got != `"permin";r=3;t=40` {
 		t.Errorf("got %s", got)
 	}
@@ -358,7 +360,7 @@ func TestManyLimitsAreCut(t *testing.T) {
 	c := newClient(t, limits, answer.IETF08)
 	r, d := c.decide(1)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d, c.now)
+	c.w.Header(h, r.Ops(), d, c.now.Load())
 	policies, states := parse(t, h)
 	if len(policies) != 16 || len(states) != 16 || policies[0].(httpsfv.Item).Value != "limit 39" || policies[15].(httpsfv.Item).Value != "limit 24" {
 		t.Errorf("got %d policies: %s", len(policies), h["Ratelimit-Policy"])
@@ -391,7 +393,7 @@ func TestRefuse(t *testing.T) {
 		t.Helper()
 		r, d := c.decide(cost)
 		rec := httptest.NewRecorder()
-		c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now)
+		c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now.Load())
 		var body map[string]any
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
 			t.Fatalf("%v: %s", err, rec.Body)
@@ -417,7 +419,7 @@ func TestRefuse(t *testing.T) {
 	f(2, "the request costs more than its limit can ever hold", 0)
 	c.decide(1)
 	f(1, `the limit a "quoted" one is exhausted; try again in 40 seconds`, 40)
-	c.now += 39_000_000
+	c.now.Add(39_000_000)
 	f(1, `the limit a "quoted" one is exhausted; try again in 1 second`, 1)
 }
 
@@ -428,7 +430,7 @@ func TestRefuseAs(t *testing.T) {
 	r, d := c.decide(1)
 	for _, why := range []answer.Reason{answer.OverLimit, answer.Overload} {
 		rec := httptest.NewRecorder()
-		c.w.RefuseAs(rec, 403, why, r.Ops(), d, c.now)
+		c.w.RefuseAs(rec, 403, why, r.Ops(), d, c.now.Load())
 		var body struct{ Status int }
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != 403 || body.Status != 403 || rec.Header().Get("Retry-After") != "40" {
 			t.Errorf("got %d %v %s, %v", rec.Code, rec.Header(), rec.Body, err)
@@ -479,8 +481,7 @@ func FuzzHeader(f *testing.F) {
 		if l.Compile() != nil {
 			return
 		}
-		now := int64(start)
-		store := memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return now }})
+		store := memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return start }})
 		defer store.Close()
 		lim, err := weir.New(store, weir.Limits{l}, weir.Options{})
 		if err != nil {
@@ -493,7 +494,7 @@ func FuzzHeader(f *testing.F) {
 				t.Fatal(err)
 			}
 			rec := httptest.NewRecorder()
-			w.Refuse(rec, answer.OverLimit, r.Ops(), d, now)
+			w.Refuse(rec, answer.OverLimit, r.Ops(), d, start)
 			policies, states := parse(t, rec.Header())
 			if len(policies) != 1 || len(states) != 1 {
 				t.Fatalf("%q: got %v", name, rec.Header())

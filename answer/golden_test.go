@@ -33,14 +33,14 @@ func situations(t *testing.T) []situation {
 	add := func(name string, rules weir.Rules, costs ...int64) {
 		t.Helper()
 		c := newClient(t, rules)
-		c.now += 250_000
+		c.now.Add(250_000)
 		var r *weir.Request
 		var d weir.Decision
 		for _, cost := range costs {
 			r, d = c.decide(cost)
-			c.now++ // each its own lease
+			c.now.Add(1) // each its own lease
 		}
-		out = append(out, situation{name, r.Ops(), d, c.now - 1})
+		out = append(out, situation{name, r.Ops(), d, c.now.Load() - 1})
 	}
 	window := func() *weir.Limit { return named("permin", weir.PerMinute(50, algorithm.FixedWindow)) }
 	bucket := named("bucket", weir.PerMinute(20, algorithm.TokenBucket))

@@ -23,13 +23,13 @@ func TestUpstream(t *testing.T) {
 		for _, style := range answer.Styles() {
 			w := newWriter(t, answer.Options{Headers: strings.Fields(sets), Reset: style})
 			ours := http.Header{}
-			w.Header(ours, r.Ops(), d, c.now)
+			w.Header(ours, r.Ops(), d, c.now.Load())
 			h := http.Header{}
 			for _, line := range theirs {
 				name, v, _ := strings.Cut(line, ": ")
 				h.Add(name, v)
 			}
-			w.Header(h, r.Ops(), d, c.now)
+			w.Header(h, r.Ops(), d, c.now.Load())
 			var all []string
 			for _, line := range want { // OURS stands for the value in the style at hand
 				name, v, _ := strings.Cut(line, ": ")

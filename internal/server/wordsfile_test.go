@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirlimit/weir"
@@ -24,14 +25,15 @@ func TestWriteWordsDecidesAlike(t *testing.T) {
 		one := func(of ...string) string { return of[r.IntN(len(of))] }
 		by := sources[seed%uint64(len(sources))]
 		text := fmt.Sprintf("%d/%s%s%s", 1+r.IntN(30), one("second", "minute", "10s", "hour"), by, one(counting...))
-		now := int64(1_700_000_000_000_000)
+		var now atomic.Int64
+		now.Store(1_700_000_000_000_000)
 		words, err := newWordRules([]string{text}, "api")
 		if err != nil {
 			t.Fatal(err)
 		}
 		limiters := [2]*weir.Limiter{newWordsLimiter(t, words, &now), newWordsLimiter(t, loadWords(t, text), &now)}
 		for step := range 200 {
-			now += r.Int64N(300_000)
+			now.Add(r.Int64N(300_000))
 			entries := [][]weir.Entry{{{Key: "remote_address", Value: one("192.0.2.1", "192.0.2.2")}}, {{Key: "client_id", Value: one("a", "b")}}, {{Key: "header:X-Key", Value: one("a", "b")}}}[r.IntN(3)]
 			if by == " by all" {
 				entries = []weir.Entry{{Key: "remote_address", Value: one("192.0.2.1", "192.0.2.2")}}
@@ -79,8 +81,8 @@ func loadWords(t *testing.T, text string) *rules.Set {
 	return set
 }
 
-func newWordsLimiter(t *testing.T, r weir.Rules, now *int64) *weir.Limiter {
-	store := memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return *now }})
+func newWordsLimiter(t *testing.T, r weir.Rules, now *atomic.Int64) *weir.Limiter {
+	store := memory.New(memory.Options{MaxBytes: 1 << 20, Now: now.Load})
 	t.Cleanup(func() { store.Close() })
 	l, err := weir.New(store, r, weir.Options{})
 	if err != nil {

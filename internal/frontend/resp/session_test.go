@@ -97,7 +97,7 @@ func play(t *testing.T, file string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.now += d.Microseconds()
+			b.now.Add(d.Microseconds())
 		case line == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, "password "):
 			flush(i)
 		default:

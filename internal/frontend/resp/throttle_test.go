@@ -80,7 +80,7 @@ func TestHighRates(t *testing.T) {
 		const seconds, step = 10, 100 // ms
 		for range seconds * 1000 / step {
 			// Whatever has flowed back in this step, asked for at once; and one more.
-			b.now += step * 1000
+			b.now.Add(step * 1000)
 			reply := c.do("CL.THROTTLE", "k", fmt.Sprint(rate), fmt.Sprint(rate), "1", "0")
 			var limited, limit, left, retry, reset int64
 			if _, err := fmt.Sscanf(reply, "*5|:%d|:%d|:%d|:%d|:%d", &limited, &limit, &left, &retry, &reset); err != nil {
@@ -112,10 +112,10 @@ func TestAgainstRationals(t *testing.T) {
 		burst, count, period := r.Int64N(50), r.Int64N(1<<r.IntN(24))+1, r.Int64N(100)+1
 		per := big.NewRat(period*1e6, count)
 		full := new(big.Rat).Mul(per, big.NewRat(burst+1, 1))
-		tat := big.NewRat(b.now, 1)
+		tat := big.NewRat(b.now.Load(), 1)
 		for range 200 {
-			b.now += r.Int64N(1 << r.IntN(26))
-			now, cost := big.NewRat(b.now, 1), r.Int64N(burst+3)
+			b.now.Add(r.Int64N(1 << r.IntN(26)))
+			now, cost := big.NewRat(b.now.Load(), 1), r.Int64N(burst+3)
 			if tat.Cmp(now) < 0 {
 				tat = now
 			}

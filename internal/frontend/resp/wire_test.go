@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ const epoch = int64(1_750_000_000_000_000)
 type bench struct {
 	*Server
 	store *memory.Store
-	now   int64
+	now   atomic.Int64
 }
 
 // byDomain are rules of which each has a domain.
@@ -37,8 +38,9 @@ func (b byDomain) Match(dst []weir.Op, r *weir.Request) []weir.Op { return b[r.D
 
 func newBench(t testing.TB, opt Options) *bench {
 	t.Helper()
-	b := &bench{now: epoch}
-	b.store = memory.New(memory.Options{MaxBytes: 8 << 20, Now: func() int64 { return b.now }})
+	b := &bench{}
+	b.now.Store(epoch)
+	b.store = memory.New(memory.Options{MaxBytes: 8 << 20, Now: b.now.Load})
 	t.Cleanup(func() { b.store.Close() })
 	rules := byDomain{
 		"api":  {{Name: "per client", Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}},

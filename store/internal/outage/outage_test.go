@@ -178,7 +178,7 @@ func TestPayIsBoundedInTime(t *testing.T) {
 	w.down['a'] = false
 	charge := w.Charge
 	w.Charge = func(ops []weir.Op) (clock.Node, []error) {
-		w.now += 700_000
+		w.now.Add(700_000)
 		return charge(ops)
 	}
 	for want := 100 - 2*atOnce; want > 0; want -= 2 * atOnce {
@@ -235,7 +235,7 @@ func TestWhatFlowedBackIsNotOwed(t *testing.T) {
 	w.down['a'] = true
 	w.spend("a", l, 50)
 	w.spend("a2", l, 10)
-	w.now += 20_000_000
+	w.now.Add(20_000_000)
 	w.down['a'] = false
 	if w.pay(); w.charged["a"] < 28 || w.charged["a"] > 31 || w.charged["a2"] != 0 || w.calls != 1 || w.Debts() != 0 {
 		t.Errorf("charged %v by %d calls", w.charged, w.calls)
@@ -322,7 +322,7 @@ func TestEmptyDebtStaysWhileADecisionIsUnderWay(t *testing.T) {
 	}
 	w.down['a'] = true
 	w.spend("a", l, 10)
-	w.now += 20_000_000
+	w.now.Add(20_000_000)
 	w.slow['a'] = true
 	w.ahead = w.pay
 	w.spend("a", l, 30)

@@ -3,6 +3,7 @@ package outage
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ const (
 type world struct {
 	*testing.T
 	*Outage
-	now    int64 // microseconds
+	now    atomic.Int64 // microseconds
 	shared *memory.Store
 	// down are the shards that do not answer, slow those whose breaker is still closed.
 	down, slow map[byte]bool
@@ -57,13 +58,13 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, down: map[byte]bool{}, slow: map[byte]bool{}, fate: func() fate { return answered }, charged: map[string]int64{}, parts: 1, terms: map[*weir.Limit]*Terms{}}
 	open := func() *memory.Store {
-		m := memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return epoch + w.now }})
+		m := memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return epoch + w.now.Load() }})
 		t.Cleanup(func() { m.Close() })
 		return m
 	}
 	w.shared = open()
 	w.Outage = New(&Env{
-		Clock:    clock.New(func() clock.Node { return clock.Node(w.now) }, nil),
+		Clock:    clock.New(func() clock.Node { return clock.Node(w.now.Load()) }, nil),
 		Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: lot.NewReturns(1<<20, func() {}), Local: &own{open(), w},
 		Tag:    lot.NewTable(1<<20, nil).Tag,
 		Terms:  w.termsOf,
@@ -127,7 +128,7 @@ func (w *world) charge(ops []weir.Op) (clock.Node, []error) {
 			errs[i] = errLate
 		}
 	}
-	return clock.Node(w.now), errs
+	return clock.Node(w.now.Load()), errs
 }
 
 // spend decides a cost of a key as the node does.
@@ -136,18 +137,18 @@ func (w *world) spend(key string, l *weir.Limit, cost int64) weir.Op {
 	ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
 	if !w.down[key[0]] {
 		w.take(ops...)
-		w.Refusals.Learn(w.Tag(key, l), l, cost, clock.Node(w.now), ops[0].Decision, 0)
+		w.Refusals.Learn(w.Tag(key, l), l, cost, clock.Node(w.now.Load()), ops[0].Decision, 0)
 	} else if err := w.Decide(context.Background(), ops, errOpen); err != nil {
 		w.Fatal(err)
 	}
-	w.now++
+	w.now.Add(1)
 	return ops[0]
 }
 
 // pay waits until all that can be is paid.
 func (w *world) pay() {
 	w.Helper()
-	w.now += 2 * retryAfter
+	w.now.Add(2 * retryAfter)
 	if _, err := w.Pay(); err != nil {
 		w.Fatal(err)
 	}

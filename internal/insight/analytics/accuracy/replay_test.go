@@ -3,6 +3,7 @@ package accuracy_test
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,22 +29,23 @@ func TestReplayDecidesAsALimiter(t *testing.T) {
 			limit.Burst = l.Burst
 		}
 		rng := rand.New(rand.NewPCG(1, 2))
-		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
-		store := memory.New(memory.Options{Now: func() int64 { return now }})
+		var now atomic.Int64
+		now.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+		store := memory.New(memory.Options{Now: now.Load})
 		lim, err := weir.New(store, weir.Limits{limit}, weir.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var arrivals, want []accuracy.Arrival
 		for range 2000 {
-			now += rng.Int64N(700_000)
-			one := accuracy.Arrival{At: now, Cost: 1 + rng.Int64N(3), Admitted: rng.IntN(2) == 0}
+			at := now.Add(rng.Int64N(700_000))
+			one := accuracy.Arrival{At: at, Cost: 1 + rng.Int64N(3), Admitted: rng.IntN(2) == 0}
 			arrivals = append(arrivals, one)
 			d, err := lim.Take(context.Background(), "key", one.Cost)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want = append(want, accuracy.Arrival{At: now, Cost: one.Cost, Admitted: d.Allowed(), Delay: d.Delay(one.Cost).Microseconds()})
+			want = append(want, accuracy.Arrival{At: at, Cost: one.Cost, Admitted: d.Allowed(), Delay: d.Delay(one.Cost).Microseconds()})
 		}
 		refused := 0
 		for i, got := range r.Key(nil, arrivals) {
