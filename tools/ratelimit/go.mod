@@ -1,3 +1,5 @@
+// What the tests build envoyproxy/ratelimit from, which they compare with. A module of its
+// own, as it wants older versions of what this project needs.
 module github.com/weirlimit/weir/tools/ratelimit
 
 go 1.26.0

@@ -42,7 +42,7 @@ func HAProxy(t testing.TB, conf func(addr string) string) string {
 // was given. Its sites listen on loopback unless they say otherwise.
 func Caddy(t testing.TB, conf func(addr string) string) string {
 	t.Helper()
-	bin := caddy(t)
+	bin := Built(t, "caddy")
 	return deployed(t, "caddy", conf, func(dir, probe, path, text string) *exec.Cmd {
 		text = fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n}\n%s\nhttp://%s {\n\trespond %s 204\n}\n", text, probe, path)
 		cmd := exec.Command(bin, "run", "--adapter", "caddyfile", "--config", write(t, dir, "Caddyfile", text))
@@ -51,22 +51,24 @@ func Caddy(t testing.TB, conf func(addr string) string) string {
 	})
 }
 
-// caddy returns the path of the Caddy that `make servers` builds.
-func caddy(t testing.TB) string {
+// Built returns the path of a program that `make servers` builds: "caddy", and
+// "ratelimit", which is envoyproxy/ratelimit. Where it is missing the test is skipped, or
+// fails if servers are required.
+func Built(t testing.TB, name string) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "bin", "caddy")
+	path := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "bin", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	const advice = "bin/caddy is not there: `make servers` builds it"
+	const advice = "bin/%s is not there: `make servers` builds it"
 	if os.Getenv("WEIR_REQUIRE_SERVERS") == "1" {
-		t.Fatal(advice)
+		t.Fatalf(advice, name)
 	}
-	t.Skip(advice)
+	t.Skipf(advice, name)
 	return ""
 }
 
