@@ -194,7 +194,8 @@ servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
 		node:nodejs python3:python3 tsc:node-typescript chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev protoc:protobuf-compiler haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
-		prometheus:prometheus promtool:prometheus postgres:postgresql hatchling:python3-hatchling pip3:python3-pip
+		prometheus:prometheus promtool:prometheus postgres:postgresql hatchling:python3-hatchling pip3:python3-pip \
+		python3.requests,httpx,trio:python3-requests,python3-httpx,python3-trio
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(GO) -C tools/ratelimit build -o ../../bin/ratelimit github.com/envoyproxy/ratelimit/src/service_cmd
 	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json tools/express/node_modules/.package-lock.json

@@ -102,7 +102,7 @@ sys.path.insert(0, str(target))
 import weirlimit
 assert pathlib.Path(weirlimit.__file__).parent == target / "weirlimit" and (target / "weirlimit" / "py.typed").is_file()
 about = importlib.metadata.metadata("weirlimit")
-assert about["License"] == "Apache-2.0" and "Requires-Dist" not in about and "# weirlimit" in about.get_payload()
+assert about["License"] == "Apache-2.0" and all("extra ==" in d for d in about.get_all("Requires-Dist")) and "# weirlimit" in about.get_payload()
 oldest = tuple(int(n) for n in about["Requires-Python"].removeprefix(">=").split("."))
 for f in (target / "weirlimit").glob("*.py"):
     ast.parse(f.read_text(), feature_version=oldest)

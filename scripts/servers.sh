@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Installs what the tests start, where it is missing: scripts/servers.sh COMMAND:PACKAGE,PACKAGE...
+# COMMAND may be modules of Python instead: python3.MODULE,MODULE.
 set -euo pipefail
 
 # Debian keeps the programs of PostgreSQL by version.
 path=$PATH:/usr/sbin:/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)
+has() {
+  case $1 in
+  # A package of Debian is for the Python of Debian, which need not be the first.
+  python3.*) python3 -c "import ${1#*.}" 2>/dev/null || /usr/bin/python3 -c "import ${1#*.}" 2>/dev/null ;;
+  *) PATH=$path command -v "$1" >/dev/null ;;
+  esac
+}
 missing=()
 for pair in "$@"; do
   command=${pair%%:*}
   IFS=, read -ra packages <<<"${pair##*:}"
-  PATH=$path command -v "$command" >/dev/null || missing+=("${packages[@]}")
+  has "$command" || missing+=("${packages[@]}")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 

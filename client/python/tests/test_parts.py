@@ -181,13 +181,14 @@ class PartsTest(unittest.TestCase):
     def test_hosts_of_a_handler_are_bounded(self):
         h = LimitHandler(max_wait=-1, clock=Clock())
         for i in range(4200):
-            h._pause(f"h{i}", 1000.0, 1.0 + i)
+            h._pacer._pause(f"h{i}", 1000.0, 1.0 + i)
             h.http_request(urllib.request.Request(f"http://g{i}/"))
-        self.assertEqual((len(h._until), len(h._guards)), (4096, 4096))
+        self.assertEqual((len(h._pacer._until), len(h._pacer._guards)), (4096, 4096))
         h.http_request(urllib.request.Request("http://h0/"))
         with self.assertRaises(urllib.error.URLError) as caught:
-            h.http_request(urllib.request.Request("http://user@H4199/x"))
+            h.http_request(urllib.request.Request("http://user@H4199?x"))
         self.assertIsInstance(caught.exception, LimitedError)
+        self.assertEqual(str(caught.exception), "weir: h4199 asked to be left alone: retry after 4200.0 s")
         self.assertEqual((caught.exception.key, caught.exception.retry_after, caught.exception.throttled), ("h4199", 4200.0, False))
 
     def test_options_of_a_handler_out_of_range_are_errors(self):

@@ -128,7 +128,7 @@ class RefusedError(Exception):
 
 
 class LimitedError(URLError):
-    """A request that a LimitHandler did not send. retry_after is 0 if it is not known.
+    """A request that a LimitHandler, adapter or transport did not send. retry_after is 0 if it is not known.
 
     throttled: the key refuses or fails many requests. Else it asked to be left alone.
     """
@@ -137,6 +137,9 @@ class LimitedError(URLError):
         why = "refuses or fails many requests: this one was not sent" if throttled else f"asked to be left alone: retry after {retry_after} s"
         super().__init__(f"weir: {key} {why}")
         self.key, self.retry_after, self.throttled = key, retry_after, throttled
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 @dataclass(frozen=True)
