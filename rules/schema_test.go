@@ -22,27 +22,33 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-const schemaFile = "../docs/reference/rules.schema.json"
+const (
+	schemaFile = "../docs/reference/rules.schema.json"
+	// schemaCopy is what weir schema prints: a program embeds files of its own folder only.
+	schemaCopy = "../cmd/weir/schema/rules.schema.json"
+)
 
-// TestSchema keeps docs/reference/rules.schema.json in step with the types of schema.go.
-// The flag -update, which golden_test.go defines, writes it anew.
+// TestSchema keeps docs/reference/rules.schema.json and its copy in step with the types of
+// schema.go. The flag -update, which golden_test.go defines, writes them anew.
 func TestSchema(t *testing.T) {
 	want, err := json.MarshalIndent(schema(t), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, '\n')
-	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+	for _, file := range []string{schemaFile, schemaCopy} {
+		if flag.Lookup("update").Value.String() == "true" {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	got, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is stale: run go test ./rules -update", schemaFile)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is stale: run go test ./rules -update", file)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ var withoutJSON = map[string]string{
 	"ratelimit":  "it serves, by the environment variables of another program",
 	"rules":      "it prints a file",
 	"completion": "it prints a script",
+	"schema":     "it prints JSON",
 	"man":        "it writes files",
 }
 

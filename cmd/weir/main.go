@@ -47,6 +47,7 @@ type cli struct {
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
 	Top        topCmd        `cmd:"" help:"Watch limits and clients of a running server, on a terminal."`
 	Tail       tailCmd       `cmd:"" help:"Print what a running server decides, as it decides it."`
+	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of configurations or of rules files."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Man        manCmd        `cmd:"" hidden:"" help:"Write the manual pages into a folder."`
