@@ -47,7 +47,7 @@ func told(levels [][]judged) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d files that were held out, with all that a gateway knows:\n\n%s\n", heldFiles, matrixOf(levels[0]))
 	b.WriteString("The same with less known:\n\n| known | legitimate | shared | runaway | abusive | all |\n|---|---|---|---|---|---|\n")
-	for i, words := range []string{"who asks for what, and the answers", "who asks for what", "counts alone"} {
+	for i, words := range []string{"counts, what clients request, responses", "counts, what clients request", "only counts"} {
 		m := matrixOf(levels[i])
 		fmt.Fprintf(&b, "| %s |", words)
 		for _, l := range labels {
