@@ -12,8 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
+	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/params"
@@ -37,7 +42,8 @@ summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a 
 
 OpenTelemetry exports have the same metrics under the same names: [telemetry](../telemetry.md).
 The [alerts](../../how-to/alerts.md) and the [dashboard](../../../deploy/grafana/) use them.
-The metrics of analytics, ` + "`weir_analytics_*`" + `, are in [its page](../analytics.md#metrics).
+A node has ` + "`weir_analytics_*`" + ` if it runs [analytics](../analytics.md); of this table ` + "`weir analytics`" + ` has only these.
+` + "`weir ratelimit`" + ` has [other statistics](../../how-to/envoy-ratelimit.md#statistics).
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -87,6 +93,25 @@ func TestDocs(t *testing.T) {
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()
 	m.GRPC()("/package.Service/Method", "OK", 0)
+	db, err := sqlite.Open(t.Context(), sqlite.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	service, err := analytics.New(db, analytics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := rabbitmq.Consume("amqp://127.0.0.1:1/weir", nil) // it connects when it is run
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for _, c := range []prometheus.Collector{service.Collector(), analytics.SourceCollector(source)} {
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	text := scrape(t, m)
 
 	var outcomes []string
