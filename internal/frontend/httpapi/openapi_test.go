@@ -1,79 +1,23 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/openapitest"
 )
-
-// spec is openapi.json, by which every exchange of these tests is judged.
-var spec = sync.OnceValue(func() *jsonschema.Compiler {
-	b, err := os.ReadFile("openapi.json")
-	if err != nil {
-		panic(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		panic(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	if err := c.AddResource("openapi.json", doc); err != nil {
-		panic(err)
-	}
-	return c
-})
-
-// conforms checks value against the schema at pointer.
-func conforms(t *testing.T, pointer string, value []byte) {
-	t.Helper()
-	s, err := schema(pointer)
-	if err != nil {
-		t.Errorf("openapi.json does not know %s: %v", pointer, err)
-		return
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		t.Errorf("%s: not JSON: %v: %s", pointer, err, value)
-		return
-	}
-	if err := s.Validate(v); err != nil {
-		t.Errorf("%s is not as openapi.json says: %v", value, err)
-	}
-}
-
-var schemaMu sync.Mutex
-
-func schema(pointer string) (*jsonschema.Schema, error) {
-	schemaMu.Lock()
-	defer schemaMu.Unlock()
-	return spec().Compile("openapi.json#" + pointer)
-}
 
 // exchange sends a request, checks it and the answer against openapi.json, and
 // returns the answer.
 func exchange(t *testing.T, method, url, path, body string, header http.Header) (*http.Response, string) {
-	t.Helper()
-	return exchangeAt(t, method, url, path, strings.ReplaceAll(path, "/", "~1"), body, header)
-}
-
-// exchangeAt is exchange of a path that stands in openapi.json at a place.
-func exchangeAt(t *testing.T, method, url, path, place, body string, header http.Header) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url+path, strings.NewReader(body))
 	if err != nil {
@@ -89,18 +33,10 @@ func exchangeAt(t *testing.T, method, url, path, place, body string, header http
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := "/paths/" + place + "/" + strings.ToLower(method)
-	kind := strings.ReplaceAll(res.Header.Get("Content-Type"), "/", "~1")
-	switch res.StatusCode {
-	case 404, 405: // of paths and methods that are not in the document
-		at, kind = "/components/schemas/Problem", ""
-	default:
-		if res.StatusCode == 200 && (method == "POST" || method == "PATCH") {
-			conforms(t, at+"/requestBody/content/application~1json/schema", []byte(body))
-		}
-		at += "/responses/" + strconv.Itoa(res.StatusCode) + "/content/" + kind + "/schema"
+	if res.StatusCode == 200 && (method == "POST" || method == "PATCH") {
+		openapitest.Request(t, method, path, []byte(body))
 	}
-	conforms(t, at, b)
+	openapitest.Response(t, method, path, res.StatusCode, res.Header, b)
 	return res, string(b)
 }
 

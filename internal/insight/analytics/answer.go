@@ -20,7 +20,7 @@ type Coverage struct {
 	// records, which have all that was limited and a sample of what was allowed.
 	Basis string `json:"basis"`
 	// Every is how many keys there are for each one whose allowed decisions are
-	// told: 1 means all, 0 that no allowed decision was told in the range.
+	// recorded: 1 means all, 0 that no allowed decision was recorded in the range.
 	Every int64 `json:"sample_one_in"`
 	// Loss is what the records of the range leave out.
 	Loss Loss `json:"loss"`
@@ -35,7 +35,7 @@ type Loss struct {
 	// they became events, discarded since the queue took no more.
 	Dropped   int64 `json:"dropped"`
 	Discarded int64 `json:"discarded"`
-	// Rollups counts roll-ups that the queue did not take: what they told is
+	// Rollups counts roll-ups that the queue did not take: what they counted is
 	// missing from every count.
 	Rollups int64 `json:"rollups"`
 	// Failed counts requests that the store could not decide.
@@ -82,11 +82,11 @@ type Overview struct {
 	// DegradedS is how many seconds had decisions without the usual guarantee, in
 	// whole steps of the grain, so never too few.
 	DegradedS int64 `json:"degraded_s"`
-	// Latency is nil where no decision was timed, and where it is asked for some
-	// clients or outcomes: those are not told apart.
+	// Latency is nil where no decision was timed, and in a report about some
+	// clients or outcomes: those are not timed separately.
 	Latency *Latency `json:"latency,omitempty"`
-	// TopRules are those that refused most, TopKeys the clients, TopPaths what they
-	// asked for.
+	// TopRules are those that refused most, TopKeys the clients, TopPaths the paths
+	// that they requested.
 	TopRules  []TopRule  `json:"top_rules"`
 	TopKeys   []TopKey   `json:"top_keys"`
 	TopPaths  []TopWord  `json:"top_paths"`
@@ -144,7 +144,7 @@ type Incident struct {
 	// Keys is how many different keys were limited, by a sketch as KeysLimited.
 	Keys int64 `json:"keys"`
 	// Overshoot is the most that one client asked for in a minute, as a share of what
-	// the limit lets through in one. Zero where no record tells of it.
+	// the limit lets through in one. Zero where no record has it.
 	Overshoot float64 `json:"overshoot"`
 }
 
@@ -157,8 +157,8 @@ type Series struct {
 	// At are the beginnings of the steps, one for each point of a line, without
 	// gaps.
 	At []time.Time `json:"at"`
-	// Lines are in order of their totals, the largest first. Beyond the number asked
-	// for they are put together as one with the name "" and Rest.
+	// Lines are in order of their totals, the largest first. Those beyond the
+	// number of top are merged into one with the name "" and rest.
 	Lines []Line `json:"lines"`
 	// DegradedAt says of each step whether decisions were degraded in it.
 	DegradedAt []bool `json:"degraded_at"`

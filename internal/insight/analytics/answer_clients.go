@@ -14,7 +14,7 @@ type ClientList struct {
 	// Total is how many there are; Clients are those asked for.
 	Total   int64    `json:"total"`
 	Clients []Client `json:"clients"`
-	// Rest is what the clients did together for whom no row was kept.
+	// Rest is the sum of the clients that have no row of their own.
 	Rest *Rest `json:"rest,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type Client struct {
 	// Sampled says that the key belongs to the sample.
 	Sampled  bool  `json:"sampled"`
 	Decisive int64 `json:"decisive"`
-	Units    int64 `json:"units"` // asked for
+	Units    int64 `json:"units"` // those that it requested
 	// First and Last are the first and the last decision in the range; FirstSeen is
 	// the earliest row that is kept of the client.
 	First     time.Time `json:"first"`
@@ -68,14 +68,14 @@ type Client struct {
 	// last was decided from.
 	Degraded bool   `json:"degraded"`
 	Source   string `json:"source"`
-	// About is what the last request told. Its Users, Agents, Paths and Addresses are
+	// About is from the last request. Its users, agents, paths and addresses are
 	// how many different ones there were: the most in one record, or an estimate from
 	// a sketch of 64 bits over all records if that is more.
 	About *event.About `json:"client_info,omitempty"`
 	// Answers says how requests that passed were answered.
 	Answers *event.Answers `json:"responses,omitempty"`
 	// Usual is the client's 95th percentile of units in an hour, of the hours in
-	// the seven days before the range in which it was told of; UsualHours is how many
+	// the seven days before the range in which it was seen; UsualHours is how many
 	// those are. Now is the most in an hour of the range.
 	Usual      int64 `json:"usual"`
 	UsualHours int64 `json:"usual_hours"`
@@ -102,7 +102,7 @@ type ClientSeries struct {
 	Client
 	At    []time.Time `json:"at"`
 	Lines []Line      `json:"lines"`
-	// Units are those asked for in each step, Busiest the most in a second of it.
+	// UnitsAt are the units requested in each step, Busiest the most in a second of it.
 	UnitsAt []int64 `json:"units_at"`
 	Busiest []int64 `json:"busiest"`
 }

@@ -19,14 +19,14 @@ type RuleFigures struct {
 	Totals
 	// Versions is how many different numbers the limit had in the range.
 	Versions int `json:"versions"`
-	// Decisive is in how many decisions that limited somebody this limit's answer
-	// was the request's.
+	// Decisive is how many of the decisions that limited a client were decided by this
+	// limit.
 	Decisive int64 `json:"decisive"`
 	// KeysLimited, KeysSeen and KeysSeenKnown are as in Overview.
 	KeysLimited   int64 `json:"keys_limited"`
 	KeysSeen      int64 `json:"keys_seen"`
 	KeysSeenKnown bool  `json:"keys_seen_known"`
-	// Usage tells of the peak usage of the sampled keys. Nil without a sample.
+	// Usage is the peak usage of the sampled keys. Nil without a sample.
 	Usage *Usage `json:"usage,omitempty"`
 	// FirstHit and LastHit are the first and the last step in which the limit was
 	// met, LastRefused the last in which it refused. Nil if never.
@@ -83,7 +83,7 @@ type RuleLimits struct {
 	At []time.Time `json:"at"`
 	// Lines has counts by outcome for each step.
 	Lines []Line `json:"lines"`
-	// Busiest is, for each step, the most units that one client asked for in one
+	// BusiestSecond and BusiestMinute are, for each step, the most units that one client asked for in one
 	// second, and in one minute where the grain is a minute, by records.
 	BusiestSecond []int64 `json:"busiest_second"`
 	BusiestMinute []int64 `json:"busiest_minute"`

@@ -56,7 +56,7 @@ type Compared struct {
 	Admitted    int64  `json:"admitted"`
 	Refused     int64  `json:"refused"`
 	Delayed     int64  `json:"delayed"`
-	// LongestDelayMS is the longest wait that it tells somebody.
+	// LongestDelayMS is the longest delay.
 	LongestDelayMS int64 `json:"longest_delay_ms"`
 	// The shares are as in Accuracy.
 	FalseAllow         float64 `json:"false_allow"`
@@ -75,15 +75,15 @@ type Upstream struct {
 	Coverage Coverage    `json:"coverage"`
 	At       []time.Time `json:"at"`
 	// Admitted and Refused are decisions in each step, exact: of the limit that decided
-	// most in the range if no rule was asked for, since a request meets several, and
+	// most in the range if the query names no rule, because a request meets several, and
 	// among those whose answers are known if any are.
 	Admitted []int64 `json:"admitted"`
 	Refused  []int64 `json:"refused"`
 	Of       Limit   `json:"limit"`
 	// Answers are those of each step, of all requests whose answers front ends saw. An
-	// answer counts in the minute in which it ended. Where no node of the range told
-	// that, they are those of the keys that are sampled or watched, and Coverage.Missing
-	// says so.
+	// answer counts in the minute in which it ended. Where no node of the range
+	// reported that, they are those of the keys that are sampled or watched, and missing of the
+	// coverage says so.
 	Answers []event.Answers `json:"responses"`
 	// MeanMS is the mean time of an answer in each step, -1 where none is known. P50MS
 	// and P99MS are percentiles of all answers in it, at most an eighth too high, never
@@ -102,7 +102,7 @@ type Upstream struct {
 // AnswerTimes says how long answers took.
 type AnswerTimes struct {
 	// Measured is how many were timed: all but connections that were upgraded, and
-	// those of which records alone tell.
+	// those known only from records.
 	Measured int64 `json:"measured"`
 	// Percentiles as in Upstream, -1 where none was timed.
 	P50MS float64 `json:"p50_ms"`
@@ -114,19 +114,18 @@ type AnswerTimes struct {
 // was not. It is told of moments: rows of the answer's grain, minutes of a range up to
 // a day.
 type SafeRate struct {
-	// PerSecond is the rate, in requests a second that were admitted under Upstream.Of,
-	// as the mean of a moment. Zero where it is not known.
+	// PerSecond is the rate, in requests a second that were admitted under the limit of the
+	// report, as the mean of a moment. Zero where it is not known.
 	PerSecond float64 `json:"per_second"`
 	// Basis is given, where the question says the rate; inferred, from the moments of
 	// the range; at_least, where none of them was strained: the highest rate of them;
 	// or unknown, and then Reason says why.
 	Basis  string `json:"basis"`
 	Reason string `json:"reason,omitempty"`
-	// StepS is how many seconds a moment has. Classified is how many were judged, those with
-	// at least SafeAnswers answers that were timed, Strained how many of them were
-	// strained: of whose answers at least SafeErrors were server errors, or whose 99th
-	// percentile was at least SafeSlower times UsualP99MS, the median of those of all
-	// that were judged.
+	// StepS is how many seconds a moment has. Classified is how many were judged: those with
+	// at least 20 (SafeAnswers) timed answers. Strained is how many of them were strained: at
+	// least 1 % (SafeErrors) of the answers were server errors, or the 99th percentile was at
+	// least twice (SafeSlower) UsualP99MS, the median of those of all that were judged.
 	StepS      int64   `json:"step_s"`
 	Classified int64   `json:"judged"`
 	Strained   int64   `json:"strained"`
@@ -171,15 +170,15 @@ type System struct {
 // SourceInfo is a node, as it told events since it started.
 type SourceInfo struct {
 	Node   string    `json:"node"`
-	Region string    `json:"region,omitempty"` // empty where it was given none
+	Region string    `json:"region,omitempty"` // absent for a node without one
 	Source string    `json:"source"`
-	First  time.Time `json:"first"` // when the first and the last event was told
+	First  time.Time `json:"first"` // times of the first and the last event
 	Last   time.Time `json:"last"`
-	Events int64     `json:"events"` // how many were counted
+	Events int64     `json:"events"` // number of counted events
 	// Unheard is how many of its events did not come so far: numbers below the
 	// highest that are missing.
 	Unheard int64      `json:"missing_events"`
-	Loss    event.Loss `json:"loss"` // since it started
+	Loss    event.Loss `json:"loss"` // since the node started
 }
 
 // TableInfo is what is kept of one kind, counted at most 30 seconds ago.
@@ -204,8 +203,8 @@ type ServiceInfo struct {
 	Events       int64 `json:"events"`
 	Duplicates   int64 `json:"duplicates"`
 	Late         int64 `json:"late"`
-	// Rejected is how many events the database refuses for what they say; they are in no
-	// answer.
+	// Rejected is how many events the database refuses for their content; they are in no
+	// report.
 	Rejected int64 `json:"rejected"`
 	// Retries counts transactions that failed and were made again. Failing is why the
 	// last one failed, empty if it did not.

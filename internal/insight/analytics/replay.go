@@ -17,11 +17,11 @@ import (
 // limit were met.
 type Replay struct {
 	Coverage Coverage `json:"coverage"`
-	// Limit is the limit as it is, Edited as it was asked for.
+	// Limit is the limit as it is, Edited with the numbers of the query.
 	Limit  Limit `json:"limit"`
 	Edited Limit `json:"edited_limit"`
-	// Unsupported says why arrivals do not tell what either would have decided. Then
-	// nothing else is told.
+	// Unsupported says why the arrivals do not show what either would have decided. Then
+	// the rest is zero.
 	Unsupported string `json:"unsupported_reason,omitempty"`
 	// First and Last are the first and the last arrival. Nil where there are none.
 	First *time.Time `json:"first,omitempty"`
@@ -47,7 +47,7 @@ type Replay struct {
 	Came        []int64     `json:"arrivals"`
 	OwnRefused  []int64     `json:"current_refused"`
 	WithRefused []int64     `json:"edited_refused"`
-	// Clients are those for whom most changes.
+	// Clients are those with the most changes.
 	Clients []ReplayedClient `json:"clients"`
 }
 
@@ -77,7 +77,7 @@ type ReplayedClient struct {
 	RecordedRefused int64 `json:"recorded_refused"`
 	OwnRefused      int64 `json:"current_refused"`
 	WithRefused     int64 `json:"edited_refused"`
-	// Label is what an operator says of it, empty if nobody does.
+	// Label is the operator's, absent without one.
 	Label string `json:"label,omitempty"`
 }
 

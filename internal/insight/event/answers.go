@@ -11,8 +11,8 @@ import (
 
 // Answers says how requests that passed were answered.
 type Answers struct {
-	// Count is how many answers are known. Those of a request that is still under
-	// way are told in a later record of the same client and outcome.
+	// Count is how many answers are known. Those of a request in flight
+	// are in a later record of the same client and outcome.
 	Count int64 `json:"count"`
 	// OK had a status of 2xx or 101, Redirect another one below 400, Denied 401,
 	// 403 or 404, ClientError another 4xx, among them weir.ClientGone, ServerError

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/testing/openapitest"
 )
 
 // manyOfOne: the events of a source are counted once however many there are and in
@@ -355,10 +356,13 @@ func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // post posts a label.
 func (a *asked) post(body string) *httptest.ResponseRecorder {
-	rec := httptest.NewRecorder()
+	a.t.Helper()
 	req := httptest.NewRequest("POST", "/v1/analytics/labels", strings.NewReader(body))
 	req.SetBasicAuth("ana", "x")
-	a.handler.ServeHTTP(rec, req)
+	rec := a.exchange(req)
+	if rec.Code == 200 {
+		openapitest.Request(a.t, "POST", "/v1/analytics/labels", []byte(body))
+	}
 	return rec
 }
 
@@ -692,16 +696,14 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		method, path string
 		want         int
 	}{{"POST", "overview", 405}, {"DELETE", "labels", 405}, {"GET", "nothing", 404}, {"PUT", "rules/a/b", 405}, {"GET", "rules/a", 404}} {
-		rec := httptest.NewRecorder()
-		a.handler.ServeHTTP(rec, httptest.NewRequest(c.method, "/v1/analytics/"+c.path, nil))
+		rec := a.exchange(httptest.NewRequest(c.method, "/v1/analytics/"+c.path, nil))
 		if rec.Code != c.want || rec.Header().Get("Content-Type") != "application/problem+json" || c.want == 405 && rec.Header().Get("Allow") == "" {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, rec.Code, rec.Body, c.want)
 		}
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	rec := httptest.NewRecorder()
-	a.handler.ServeHTTP(rec, httptest.NewRequest("GET", "/v1/analytics/overview", nil).WithContext(gone))
+	rec := a.exchange(httptest.NewRequestWithContext(gone, "GET", "/v1/analytics/overview", nil))
 	if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("a database that does not answer: %d %s", rec.Code, rec.Body)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/testing/openapitest"
 )
 
 // asked is a service that is asked over HTTP.
@@ -38,9 +39,17 @@ func (a *asked) get(path string, into any) {
 	}
 }
 
+// raw asks, and checks the response against the OpenAPI document.
 func (a *asked) raw(path string) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return a.exchange(httptest.NewRequest("GET", "/v1/analytics/"+path, nil))
+}
+
+func (a *asked) exchange(r *http.Request) *httptest.ResponseRecorder {
+	a.t.Helper()
 	rec := httptest.NewRecorder()
-	a.handler.ServeHTTP(rec, httptest.NewRequest("GET", "/v1/analytics/"+path, nil))
+	a.handler.ServeHTTP(rec, r)
+	openapitest.Response(a.t, r.Method, r.URL.EscapedPath(), rec.Code, rec.Header(), rec.Body.Bytes())
 	return rec
 }
 

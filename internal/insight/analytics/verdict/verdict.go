@@ -63,7 +63,7 @@ func certaintyOf(confidence float64) Certainty {
 // Verdict is what the evidence says of a client.
 type Verdict struct {
 	Class Class `json:"class"`
-	// Certainty is Confidence as a word.
+	// Certainty is how likely the verdict is right.
 	Certainty Certainty `json:"confidence"`
 	// Confidence is the share of clients, among those of the tuning traffic with a
 	// verdict for reasons as good, for whom it was right: 0 to 1, 0 for Undecided.
