@@ -104,7 +104,7 @@ release: export GIT_CONFIG_KEY_0 := remote.origin.url
 release: export GIT_CONFIG_VALUE_0 := https://$(MODULE)
 release: release-tools release-files ## build binaries, archives, packages, SBOMs and an image into dist/, named by the tag v1.2.3 of the commit
 	PATH="$(CURDIR)/bin:$$PATH" goreleaser release --clean $(if $(TAG),--skip=publish,--snapshot) $(RELEASE_FLAGS)
-	cp docs/reference/*.schema.json $(or $(DIST),dist)/
+	cp cmd/weir/schema/*.schema.json $(or $(DIST),dist)/
 	cd client/python && hatchling build -d $(abspath $(or $(DIST),dist))
 	cd $(or $(DIST),dist) && sha256sum weirlimit-* >>$$(echo *_checksums.txt)
 	bin/image -dist $(or $(DIST),dist) -created $(DATE) LICENSE bin/release/THIRD-PARTY

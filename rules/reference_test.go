@@ -59,7 +59,7 @@ func TestReference(t *testing.T) {
 	const path = "../docs/reference/generated/rules.md"
 	root := schema(t)
 	var b strings.Builder
-	b.WriteString("# Keys of a rules file\n\nMade by `make docs` of the [JSON Schema](../rules.schema.json). [Rules files](../rules.md) explains them.\n")
+	b.WriteString("# Keys of a rules file\n\nMade by `make docs` of the [JSON Schema](../../../cmd/weir/schema/rules.schema.json). [Rules files](../rules.md) explains them.\n")
 	write := func(title, text string, s *jsonschema.Schema) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| key | form | meaning |\n|---|---|---|\n", title, text)
 		for p := s.Properties.Oldest(); p != nil; p = p.Next() {

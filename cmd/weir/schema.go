@@ -2,8 +2,7 @@ package main
 
 import "embed"
 
-// schemas are copies of docs/reference/*.schema.json, which tests of rules and of
-// internal/server make.
+// schemas are made by tests of internal/server and of rules.
 //
 //go:embed schema/*.schema.json
 var schemas embed.FS

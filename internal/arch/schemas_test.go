@@ -21,7 +21,7 @@ var namesSchema = regexp.MustCompile(`# yaml-language-server: \$schema=(\S+)`)
 // TestSchemasResolve: a schema is called by the address at which a release has it, releases
 // hold all of them, and files and pages that name one name that address.
 func TestSchemasResolve(t *testing.T) {
-	files, err := filepath.Glob("../../docs/reference/*.schema.json")
+	files, err := filepath.Glob("../../cmd/weir/schema/*.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

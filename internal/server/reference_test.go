@@ -26,7 +26,7 @@ service are not. Relative paths, in the file too, start at the working directory
 
 Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses
 ` + "`HOST:PORT`" + `, where an empty host is every address of the machine and port 0
-any free port. Editors can use the [JSON Schema](../config.schema.json);
+any free port. Editors can use the [JSON Schema](../../../cmd/weir/schema/config.schema.json);
 ` + "`weir schema config`" + ` prints that of the release.
 
 ` + "```yaml" + `
