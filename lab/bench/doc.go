@@ -3,7 +3,7 @@
 //
 //	go test -bench . ./...          the usual Go benchmarks
 //	go run ./cmd/compare -write     every comparison, into docs/reference/generated/benchmarks.md
-//	go run ./cmd/capacity -write    memory and rate per algorithm, into docs/how-to/capacity.md
+//	go run ./cmd/capacity -write    memory and rate per algorithm, into docs/reference/generated/capacity.md
 //
 // Every limiter stands behind the same func(key string) bool, written as its
 // users would write it, see package peer.

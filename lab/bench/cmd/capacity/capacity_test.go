@@ -81,7 +81,7 @@ func lineOf(t *testing.T, text, word string) string {
 }
 
 func TestDocumentHasTheSections(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/how-to/capacity.md")
+	text, err := os.ReadFile("../../../../docs/reference/generated/capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}

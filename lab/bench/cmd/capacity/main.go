@@ -1,6 +1,6 @@
 // Command capacity measures what memory users take under every algorithm and how
 // many decisions a processor makes for them, and prints Markdown tables. With
-// -write they go into docs/how-to/capacity.md.
+// -write they go into docs/reference/generated/capacity.md.
 //
 //	go run ./cmd/capacity           up to 100 million users, under eight minutes
 //	go run ./cmd/capacity -quick    a short form, to see that it works
@@ -56,7 +56,7 @@ func main() {
 func run() error {
 	short := flag.Bool("quick", false, "a hundredth of the users, to see that it works; the figures mean little")
 	write := flag.Bool("write", false, "write the tables into the document")
-	document := flag.String("document", "../../docs/how-to/capacity.md", "`file` that -write changes")
+	document := flag.String("document", "../../docs/reference/generated/capacity.md", "`file` that -write changes")
 	limit := flag.Duration("limit", 10*time.Minute, "longest `time` for everything; what does not fit is computed")
 	flag.Parse()
 	s := full
