@@ -1,8 +1,10 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/rules"
 )
@@ -32,6 +34,23 @@ descriptors:
 		for i, l := range set.Limits() {
 			if got := l.Consistency.Mode; got != want[i] {
 				t.Errorf("%s: %s counts %s, want %s", mode, l.Name, got, want[i])
+			}
+		}
+	}
+}
+
+// A limit of any algorithm can be loaded in each mode. Where its rule names a mode that it
+// cannot count in, the error says what to do.
+func TestConsistencyOfEachAlgorithm(t *testing.T) {
+	for _, a := range algorithm.All {
+		for mode := params.ConsistencyStrict; mode <= params.ConsistencyLocal; mode++ {
+			text := "domain: api\ndescriptors:\n  - {key: k, limit: 100/minute, algorithm: " + a.Name() + "}\n"
+			if _, err := rules.Parse("test", []byte(text), rules.Options{Consistency: mode}); err != nil {
+				t.Errorf("%s, all limits %s: %v", a.Name(), mode, err)
+			}
+			text = strings.Replace(text, "algorithm:", "consistency: "+mode.String()+", algorithm:", 1)
+			if _, err := rules.Parse("test", []byte(text), rules.Options{}); err != nil && !strings.Contains(err.Error(), "is impossible with "+a.Name()+": ") {
+				t.Errorf("%s: %v", a.Name(), err)
 			}
 		}
 	}
