@@ -59,7 +59,10 @@ Start with a limit in front of a server:
 
   weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
 
-Exit status: 0 yes, 1 no (refused, not valid), 2 error.`
+Exit status: 0 yes, 1 no (refused, not valid), 2 error.
+
+Colour: on terminals. NO_COLOR=1 in the environment is for none, CLICOLOR_FORCE=1 for
+colour in pipes and files too.`
 
 func main() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}

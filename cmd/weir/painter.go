@@ -71,9 +71,15 @@ func paint(line []byte) []byte {
 	return line
 }
 
-// wantsColour reports whether what is written to w is watched on a terminal that has
-// colours, and nobody has said no to them: see https://no-color.org.
+// wantsColour reports whether w is a terminal that has colours, or colours are forced, and
+// nobody has said no to them: see https://no-color.org and https://bixense.com/clicolors.
 func wantsColour(w io.Writer) bool {
-	term := os.Getenv("TERM")
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb"
+	if os.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	// Forced or not, a terminal may have to be asked to show them.
+	f, isFile := w.(*os.File)
+	shown := isFile && isTerminal(f) && os.Getenv("TERM") != "dumb" && showColours(f)
+	force := os.Getenv("CLICOLOR_FORCE")
+	return shown || force != "" && force != "0"
 }

@@ -77,7 +77,7 @@ func TestColour(t *testing.T) {
 		if bytes.ContainsRune(plain, 0x1b) {
 			t.Errorf("%s: colour without a terminal: %q", name, plain)
 		}
-		for _, env := range [][]string{{"TERM=xterm", "NO_COLOR=1"}, {"TERM=dumb"}, {"TERM="}} {
+		for _, env := range [][]string{{"TERM=xterm", "NO_COLOR=1", "CLICOLOR_FORCE=1"}, {"TERM=dumb"}, {"TERM="}} {
 			if got := onTerminal(t, env, f.args...); stripTimes(got) != stripTimes(string(plain)) {
 				t.Errorf("%s with %v: %q, want %q", name, env, got, plain)
 			}
@@ -93,6 +93,30 @@ func TestColour(t *testing.T) {
 		}
 		if got = sgr.ReplaceAllString(got, ""); stripTimes(got) != stripTimes(string(plain)) {
 			t.Errorf("%s without colours: %q, want %q", name, got, plain)
+		}
+	}
+}
+
+// CLICOLOR_FORCE=1 has colour in pipes too, for pagers and logs of builds.
+func TestForcedColour(t *testing.T) {
+	for _, c := range []struct {
+		env    []string
+		colour bool
+	}{
+		{nil, false},
+		{[]string{"CLICOLOR_FORCE=1", "TERM="}, true},
+		{[]string{"CLICOLOR_FORCE=0"}, false},
+		{[]string{"CLICOLOR_FORCE="}, false},
+		{[]string{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, false},
+	} {
+		cmd := exec.Command(binary, "explain")
+		cmd.Env = append(append(os.Environ(), "NO_COLOR=", "TERM=xterm"), c.env...)
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := bytes.HasPrefix(out, []byte("\x1b[31mweir:\x1b[m ")); got != c.colour || !bytes.Contains(out, []byte("weir:")) {
+			t.Errorf("%q: %q", c.env, out)
 		}
 	}
 }

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package main
+
+import "os"
+
+// showColours reports whether a terminal shows colours: one that is not named may not.
+func showColours(*os.File) bool { return os.Getenv("TERM") != "" }
