@@ -24,7 +24,7 @@ class ReadmeTest(unittest.TestCase):
     def test_a_service_is_asked(self):
         refused = []
         self.script.replies = [{"say": "refused"}]
-        text = self.programs[0].replace("Options(", f'Options(url="{self.script.url}", ')
+        text = self.programs[0].replace("Options(", f'Options(url="{self.script.url}", budget=5, ')
         names = {"refuse": refused.append}
         exec(text, names)
         names["limits"].close()
