@@ -198,4 +198,4 @@ servers:
 		python3.requests,httpx,trio:python3-requests,python3-httpx,python3-trio
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(GO) -C tools/ratelimit build -o ../../bin/ratelimit github.com/envoyproxy/ratelimit/src/service_cmd
-	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json tools/express/node_modules/.package-lock.json
+	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json tools/express/node_modules/.package-lock.json tools/fetch/node_modules/.package-lock.json

@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -75,6 +77,45 @@ func TestModuleTypes(t *testing.T) {
 		run(t, folder, nil, servertest.Binary(t, "tsc"), "--noEmit", "--strict", "--target", "es2022",
 			"--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom", "test/types.ts")
 	}
+}
+
+// TestReadmeTypes has TypeScript check the programs of the README of client/node, with the
+// libraries that they name.
+func TestReadmeTypes(t *testing.T) {
+	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {
+		t.Skip("the compiler takes its time: `make test` runs it, or WEIR_REQUIRE_SERVERS=1")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	modules := filepath.Join(dir, "node_modules")
+	if err := os.MkdirAll(filepath.Join(modules, "@weirlimit"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]string{"@weirlimit/client": "node", "ky": "../tools/fetch/node_modules/ky", "axios": "../tools/fetch/node_modules/axios"} {
+		path, err := filepath.Abs(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(modules, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := map[string]string{"package.json": `{"type": "module"}`}
+	args := []string{"--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom"}
+	for i, m := range regexp.MustCompile("(?s)```js\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "node/README.md")), -1) {
+		name := fmt.Sprintf("program%d.ts", i)
+		files[name] = m[1] + "declare function refuse(ms: number): void;\n"
+		args = append(args, name)
+	}
+	if len(files) != 5 {
+		t.Fatalf("%d programs", len(files)-1)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, dir, nil, servertest.Binary(t, "tsc"), args...)
 }
 
 // run runs a command in a folder, and fails with what it said if it fails.
