@@ -46,7 +46,8 @@ type exact struct {
 	common  []string // names of limits by which several users share a counter
 	touched int64    // users who came
 	filled  int64    // users by whom the memory was measured: more of them, if few came
-	bytes   float64  // of the store for one of those
+	bytes   float64  // of the store for one of those, at the end
+	fresh   float64  // for one that has sent one request just now
 }
 
 // playExact plays a slice on one node.
@@ -84,18 +85,47 @@ func playExact(ctx context.Context, q *questions, s *slice, o *Options) (e *exac
 			e.touched++
 		}
 	}
-	for e.filled = e.touched; e.filled < leastFilled; e.filled++ {
-		r := limiter.Acquire()
-		q.fill(r, len(s.upTo)+int(e.filled), 0)
-		if _, err := limiter.Decide(ctx, r); err != nil {
-			return nil, err
-		}
-		limiter.Recycle(r)
+	e.filled = max(e.touched, leastFilled)
+	if err := askOnce(ctx, limiter, q, len(s.upTo), e.filled-e.touched); err != nil {
+		return nil, err
 	}
 	st := store.Stats()
 	e.bytes = float64(st.Bytes-empty.Bytes+st.ApproximateBytes) / float64(e.filled)
+	if e.fresh, err = measureFresh(ctx, q); err != nil {
+		return nil, err
+	}
 	e.common = owners.common(q.limits)
 	return e, fits(st)
+}
+
+// measureFresh returns the bytes of a store for each of leastFilled users who send a
+// request at one instant. Nothing expires meanwhile.
+func measureFresh(ctx context.Context, q *questions) (bytes float64, err error) {
+	store := memory.New(memory.Options{MaxBytes: playBytes, Now: func() int64 { return epoch }})
+	defer func() { err = errors.Join(err, store.Close()) }()
+	limiter, err := weir.New(store, q, weir.Options{})
+	if err != nil {
+		return 0, err
+	}
+	empty := store.Stats()
+	if err := askOnce(ctx, limiter, q, 0, leastFilled); err != nil {
+		return 0, err
+	}
+	st := store.Stats()
+	return float64(st.Bytes-empty.Bytes+st.ApproximateBytes) / leastFilled, fits(st)
+}
+
+// askOnce decides a request of each of some users, from one on.
+func askOnce(ctx context.Context, limiter *weir.Limiter, q *questions, from int, users int64) error {
+	for i := range users {
+		r := limiter.Acquire()
+		q.fill(r, from+int(i), 0)
+		if _, err := limiter.Decide(ctx, r); err != nil {
+			return err
+		}
+		limiter.Recycle(r)
+	}
+	return nil
 }
 
 // there returns how long a call takes to the store, in microseconds.

@@ -90,14 +90,17 @@ type Whole struct {
 // Machine is what decisions and counters take of a machine.
 type Machine struct {
 	Costs []Cost `json:"costs"`
-	// BytesPerUser is the memory of the embedded store for the counters of a user, measured
-	// with so many. What follows is computed from it: for the users of the fleet who come in
-	// the time played, and for all.
+	// BytesPerUser is the memory of the embedded store for the counters of a user at the end
+	// of the time played, measured with so many: what is as if never counted is forgotten.
+	// BytesAtOnce is that of a user who has sent one request just now. What follows is
+	// computed from the one for the users of the fleet who come in the time played, and from
+	// the other for all of them at once.
 	BytesPerUser  float64 `json:"bytes_per_user"`
+	BytesAtOnce   float64 `json:"bytes_per_user_at_once"`
 	MeasuredUsers int64   `json:"measured_users"`
 	ActiveUsers   int64   `json:"extrapolated_active_users"`
 	ActiveBytes   float64 `json:"extrapolated_bytes_for_active_users"`
-	AllBytes      float64 `json:"extrapolated_bytes_for_all_users"`
+	AllBytes      float64 `json:"extrapolated_bytes_for_all_users_at_once"`
 }
 
 // A Cost is what decisions take of this machine.
@@ -139,9 +142,9 @@ func (r *Report) extrapolate(m *Mode, lead float64) Whole {
 // estimateMemory computes the memory for users of the fleet.
 func (r *Report) estimateMemory(e *exact) {
 	m := &r.Machine
-	m.BytesPerUser, m.MeasuredUsers = e.bytes, e.filled
+	m.BytesPerUser, m.BytesAtOnce, m.MeasuredUsers = e.bytes, e.fresh, e.filled
 	m.ActiveUsers = min(e.touched*r.Played.Every, r.Fleet.Users)
-	m.ActiveBytes, m.AllBytes = e.bytes*float64(m.ActiveUsers), e.bytes*float64(r.Fleet.Users)
+	m.ActiveBytes, m.AllBytes = e.bytes*float64(m.ActiveUsers), e.fresh*float64(r.Fleet.Users)
 }
 
 // costOf computes what the measured cost of a decision means for the fleet.

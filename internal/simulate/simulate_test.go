@@ -179,6 +179,25 @@ func TestSmallLimitsAskEachTime(t *testing.T) {
 	}
 }
 
+// What a bucket forgets soon is not left at the end, but counts for all users at once.
+func TestMemoryOfAllUsersForgetsNone(t *testing.T) {
+	for _, x := range []struct {
+		algorithm string
+		forgets   bool
+	}{{"token_bucket", true}, {"sliding_window", false}} {
+		o := small("limit: 600/minute\nalgorithm: " + x.algorithm)
+		o.Nodes, o.Users, o.Rate, o.Zipf, o.Requests = 1, 10_000_000, 10_000, 0, 300_000
+		r, _ := playFor(t, o, "strict")
+		m := &r.Machine
+		if m.BytesAtOnce < 8 || m.AllBytes != m.BytesAtOnce*1e7 {
+			t.Errorf("%s: %.1f bytes just after a request, %.0f for all", x.algorithm, m.BytesAtOnce, m.AllBytes)
+		}
+		if isLess := m.BytesPerUser < m.BytesAtOnce*0.9; isLess != x.forgets {
+			t.Errorf("%s: %.1f bytes at the end, %.1f just after a request", x.algorithm, m.BytesPerUser, m.BytesAtOnce)
+		}
+	}
+}
+
 // A slow store is an outage, and it is told.
 func TestSlowStoreIsTold(t *testing.T) {
 	o := small("limit: 200/minute")

@@ -86,8 +86,8 @@ func (r *Report) writeMachine(b *strings.Builder) {
 		fmt.Fprintf(t, "  %s\t%.2f µs\t%s\t%s\n", c.Mode, c.Nanoseconds/1000, short(c.PerCore), short(c.Cores))
 	}
 	_ = t.Flush()
-	fmt.Fprintf(b, "  counters   %.1f bytes a user in the embedded store, by %s users\n", m.BytesPerUser, thousands(m.MeasuredUsers))
-	fmt.Fprintf(b, "  COMPUTED   %s for the %s users who come within %s, %s for all\n",
+	fmt.Fprintf(b, "  counters   %.1f bytes a user in the embedded store at the end, by %s users; %.1f just after a request\n", m.BytesPerUser, thousands(m.MeasuredUsers), m.BytesAtOnce)
+	fmt.Fprintf(b, "  COMPUTED   %s for the %s users who come within %s; %s for all at once\n",
 		size(m.ActiveBytes), short(float64(m.ActiveUsers)), seconds(r.Played.Seconds), size(m.AllBytes))
 }
 
