@@ -3,7 +3,7 @@ package rules
 import (
 	"fmt"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,77 +85,60 @@ func (r *Rate) read(d *decoder, n *node, name string) {
 		return
 	}
 	v, err := ParseRate(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		d.rate(n, name, text, err)
 		v = Rate{Count: 1, Period: time.Second}
+	case v.Count < 0:
+		d.bad(n, d.path, "0 refuses everything, unlimited limits nothing", "%s: %q is less than 0", name, text)
+		v.Count = 1
+	case v.Count > weir.MaxCost:
+		d.bad(n, d.path, fmt.Sprintf("give at most %d", int64(weir.MaxCost)), "%s: %d is more than can be counted", name, v.Count)
+		v.Count = 1
 	}
 	*r = v
 }
 
 // rate reports text that is no rate, with what was meant.
 func (d *decoder) rate(n *node, name, text string, err error) {
-	if rate, by, ok := strings.Cut(text, " by "); ok {
-		if _, err := ParseRate(rate); err == nil {
-			d.bad(n, d.path, fmt.Sprintf("write %s; what is counted is the key of the descriptor", rate),
-				"%s: \"by %s\" does not belong here", name, by)
-			return
-		}
+	if rate, words, hint := afterRate(text); rate != "" {
+		d.bad(n, d.path, fmt.Sprintf("write %s; %s", rate, hint), "%s: %q does not belong here", name, words)
+		return
 	}
-	if whole := wholeRate(text); whole != "" {
-		d.bad(n, d.path, "write "+whole, "%s: %q is not a limit of whole units", name, text)
+	if meant := period.MeantRate(text); meant != "" {
+		d.bad(n, d.path, "write "+meant, "%s: %q is not a limit", name, text)
 		return
 	}
 	d.because(n, name, err)
 }
 
-// wholeRate writes a rate with a fraction or a suffix in whole units: 3/2s for
-// 1.5/second, 1_000/second for 1k/s; "" for any other text.
-func wholeRate(text string) string {
-	count, per, ok := strings.Cut(text, "/")
-	if !ok {
-		return ""
+// afterRate splits a limit as --limit takes it, "100/minute by ip burst 20", into
+// its rate and the words behind it, and says where those belong in a file. The rate
+// is "" for any other text.
+func afterRate(text string) (rate, words, hint string) {
+	fields := strings.Fields(text)
+	at := slices.IndexFunc(fields, func(s string) bool { return s == "by" || s == "burst" || s == "using" })
+	if at < 1 || at == len(fields)-1 {
+		return "", "", ""
 	}
-	count = strings.TrimSpace(count)
-	each, err := period.Parse(per)
-	if err != nil {
-		return ""
+	rate = strings.Join(fields[:at], " ")
+	if _, err := ParseRate(rate); err != nil {
+		if rate = period.MeantRate(rate); rate == "" {
+			return "", "", ""
+		}
 	}
-	factor := int64(1)
-	switch {
-	case strings.HasSuffix(count, "k"), strings.HasSuffix(count, "K"):
-		factor, count = 1000, count[:len(count)-1]
-	case strings.HasSuffix(count, "M"):
-		factor, count = 1_000_000, count[:len(count)-1]
+	var hints []string
+	for i, word := range fields[at : len(fields)-1] {
+		switch next := fields[at+i+1]; word {
+		case "by":
+			hints = append(hints, "what is counted is the key of the descriptor")
+		case "burst":
+			hints = append(hints, "burst: "+next+" is a key of its own")
+		case "using":
+			hints = append(hints, "algorithm: "+next+" is a key of its own")
+		}
 	}
-	whole, fraction, _ := strings.Cut(count, ".")
-	if len(fraction) > 6 || strings.Trim(whole+fraction, "0123456789") != "" || whole+fraction == "" || len(whole) > 9 {
-		return ""
-	}
-	scale := int64(1)
-	for range fraction {
-		scale *= 10
-	}
-	units, err := strconv.ParseInt(whole+fraction, 10, 64)
-	if err != nil {
-		return ""
-	}
-	units *= factor
-	common := gcd(units, scale)
-	if common == 0 || units == 0 {
-		return ""
-	}
-	units, scale = units/common, scale/common
-	if each > weir.MaxPeriod/time.Duration(scale) {
-		return ""
-	}
-	return period.FormatRate(units, each*time.Duration(scale))
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+	return rate, strings.Join(fields[at:], " "), strings.Join(hints, ", ")
 }
 
 func (w *words) read(d *decoder, n *node, name string) {

@@ -121,14 +121,22 @@ func ParseWords(text string) (*Words, error) {
 func (w *Words) rate(s string) error {
 	count, every, ok := strings.Cut(s, "/")
 	if !ok {
-		return fmt.Errorf("%q has no slash between the number and the period", s)
+		return meantRate(s, fmt.Errorf("%q has no slash between the number and the period", s))
 	}
 	n, err := wholeNumber(count)
 	if err != nil {
-		return err
+		return meantRate(s, err)
 	}
 	w.Count = n
 	w.Period, err = parsePeriod(every)
+	return err
+}
+
+// meantRate adds to err the rate that s was meant to be.
+func meantRate(s string, err error) error {
+	if meant := period.MeantRate(s); meant != "" {
+		return fmt.Errorf("%w (did you mean %q?)", err, meant)
+	}
 	return err
 }
 
