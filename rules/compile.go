@@ -220,7 +220,7 @@ func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
 func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 	base := c.base(spec)
 	rule.Limits = c.limitList(spec, base, rule, spec.Name, "")
-	if t := spec.Tiers; t != nil {
+	if t := spec.Tiers; t != nil && t.Node != nil {
 		c.tiers(spec, t, rule)
 	}
 	for _, o := range spec.Overrides {
@@ -251,7 +251,10 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 		rule.tiers.add(tier.name, ls)
 	}
 	if len(t.Limits) == 0 {
-		c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
+		if t.Node.find("limits") == nil {
+			c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
+		}
+		return
 	}
 	c.lint.tiers(t, rule, c.path)
 }

@@ -94,7 +94,7 @@ func (d *decoder) empty(n *node, name string) {
 }
 
 func (d *decoder) mismatch(n *node, name, want string) {
-	d.bad(n, d.path, "", "%s must be %s, not %s", name, want, n.kind)
+	d.bad(n, d.path, formHint(name, n), "%s must be %s, not %s", name, want, n.kind)
 }
 
 func (d *decoder) list(n *node, v reflect.Value, name string) {
@@ -104,11 +104,7 @@ func (d *decoder) list(n *node, v reflect.Value, name string) {
 		d.empty(n, name)
 		return
 	default:
-		hint := ""
-		if name == "limits" {
-			hint = "write limit for a single one"
-		}
-		d.bad(n, d.path, hint, "%s must be a list, not %s", name, n.kind)
+		d.mismatch(n, name, "a list")
 		return
 	}
 	for _, item := range n.items {
@@ -196,57 +192,19 @@ func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 	return folded, was
 }
 
+// unknown reports a key that the block has not, and where it belongs.
 func (d *decoder) unknown(p *pair, set *fieldSet) {
 	if d.dialect.flat {
 		if slices.Contains(flatKeys, p.name) {
 			return
 		}
 	}
-	hint := didYouMean(p.name, set.names)
-	if len(set.names) > 20 && !strings.HasPrefix(hint, "did you mean") {
-		// Nobody reads that many.
-		hint = "docs/reference/rules.md lists the keys"
-		if _, ok := d.fieldsOf(reflect.TypeFor[limitSpec]()).byName[p.name]; ok {
-			hint = "it belongs in the block of a limit"
-		}
-	}
-	if mode := modeHint(p); mode != "" && set.byName["mode"].Name != "" {
-		hint = mode
-	}
+	rule, limit := d.fieldsOf(reflect.TypeFor[descriptorSpec]()), d.fieldsOf(reflect.TypeFor[limitSpec]())
 	name := p.name
 	if !d.dialect.flat {
 		name = clipped(name)
 	}
-	d.fault(p.key, d.path, hint, unknownKey, name)
-}
-
-// clipped bounds what a message repeats of a file that may be no rules file at
-// all: the first line of another file is nobody's business.
-func clipped(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
-
-// modeHint says how a mode is written that stands as a key of its own, such as
-// "soft: 10%".
-func modeHint(p *pair) string {
-	switch name := strings.ToLower(p.name); {
-	case name == "soft":
-		if p.value.kind == scalar && strings.HasSuffix(p.value.text, "%") {
-			return "write mode: soft, exceed: " + p.value.text
-		}
-		return "write mode: soft, exceed: 10%"
-	case name == "hard" || name == "shadow":
-		return "write mode: " + name
-	case name == "elastic":
-		return "write mode: elastic, with pool: and the name of a pool"
-	case synonyms[name] == "shadow" && name != "test":
-		return "write mode: shadow to count and refuse nothing"
-	}
-	return ""
+	d.fault(p.key, d.path, keyHint(p, set, rule, limit), unknownKey, name)
 }
 
 // oneOf checks the word of an enumeration.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Error is one fault in a rules file: where it is, what is wrong, and how to
@@ -156,45 +154,6 @@ func (r *report) done() Errors {
 		r.list = append(r.list, &Error{File: r.file, Warning: true, Msg: fmt.Sprintf("%d more warnings are not shown", left)})
 	}
 	return r.list
-}
-
-// synonyms are the words that others use for a word of a rules file. A hint never
-// weakens what was meant, nor makes a trial refuse: who writes "warn" wants to see
-// what would be refused.
-var synonyms = map[string]string{
-	// mode
-	"warn": "shadow", "log": "shadow", "monitor": "shadow", "observe": "shadow", "report": "shadow", "audit": "shadow",
-	"dry_run": "shadow", "dryrun": "shadow", "dry-run": "shadow", "test": "shadow", "simulate": "shadow", "off": "shadow",
-	"detect": "shadow", "passive": "shadow", "log_only": "shadow", "report_only": "shadow",
-	"enforce": "hard", "block": "hard", "strict": "hard", "reject": "hard", "burstable": "elastic", "borrow": "elastic",
-	// on_store_error
-	"open": "allow", "fail_open": "allow", "fail-open": "allow", "failopen": "allow", "pass": "allow",
-	"closed": "deny", "close": "deny", "fail_closed": "deny", "fail-closed": "deny", "failclosed": "deny", "refuse": "deny",
-	// consistency
-	"global": "strict", "shared": "strict", "strong": "strict", "exact": "strict", "central": "strict", "linearizable": "strict",
-	"node": "local", "per_node": "local", "per-node": "local", "lease": "leased", "async": "eventual",
-	// allow and deny
-	"allowlist": "allow", "allow_list": "allow", "whitelist": "allow", "exempt": "allow", "skip": "allow", "permit": "allow",
-	"denylist": "deny", "deny_list": "deny", "blacklist": "deny", "blocklist": "deny", "banned": "deny",
-	// limits
-	"requests": "requests_per_unit", "rate": "limit", "max": "limit", "per": "unit", "interval": "period", "window": "period",
-	"rules": "descriptors", "children": "descriptors", "match": "value", "weight": "cost", "timeout": "ttl", "id": "name",
-	// algorithm
-	"gcra": "token_bucket", "bucket": "token_bucket", "sliding_log_window": "sliding_log", "sliding": "sliding_window",
-	"window_fixed": "fixed_window", "fixed": "fixed_window", "semaphore": "concurrency", "in_flight": "concurrency",
-	"queue": "leaky_queue", "shaper": "leaky_queue",
-}
-
-// didYouMean returns the hint for a misspelt word, or how to choose one.
-func didYouMean(word string, known []string) string {
-	lower := strings.ToLower(word)
-	if meant := synonyms[lower]; slices.Contains(known, meant) && !slices.Contains(known, lower) {
-		return fmt.Sprintf("did you mean %q?", meant)
-	}
-	if slices.Contains(known, lower) {
-		return fmt.Sprintf("did you mean %q?", lower)
-	}
-	return spell.Cure(lower, known)
 }
 
 // printable returns s with what could mislead a terminal or a log written out:

@@ -262,6 +262,8 @@ func neverPath(value string) (msg, hint string) {
 		return "the query is no part of the path", "end before the ?; a parameter is an entry of its own, query:NAME"
 	case strings.Contains(value, "/:"), strings.ContainsAny(value, "<>"):
 		return "it looks like the parameter of a router", "write a * for any text, such as /users/*"
+	case strings.Contains(value, " /"):
+		return "the method is no part of the path", "write the path alone; the method is an entry of its own, key: method"
 	case value[0] != '/' && value[0] != '*':
 		return "a path begins with a slash", "write /" + value
 	}
@@ -289,7 +291,10 @@ func (l *linter) otherForm(key, value string) (msg, hint string) {
 	form, err := l.form(key, sample)
 	switch {
 	case err != nil:
-		return strings.TrimPrefix(err.Error(), "identity: "), ""
+		if _, isRange := parseRange(value); isRange && isAddressKey(key) {
+			hint = "put it into allow: or deny:, which know CIDR"
+		}
+		return strings.TrimPrefix(err.Error(), "identity: "), hint
 	case form == sample:
 		return "", ""
 	case pattern:
@@ -304,7 +309,7 @@ func (l *linter) otherForm(key, value string) (msg, hint string) {
 // text in which * stands for any text, so v1.* is well, and /v1/.* is not.
 func isRegexp(key, value string) bool {
 	switch {
-	case strings.HasPrefix(value, "^"), strings.HasSuffix(value, "$") && len(value) > 1 && key == "path":
+	case strings.HasPrefix(value, "^"), strings.HasPrefix(value, "~") && key == "path", strings.HasSuffix(value, "$") && len(value) > 1 && key == "path":
 		return true
 	case strings.Contains(value, "(?"), strings.Contains(value, ".+"):
 		return true

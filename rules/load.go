@@ -183,6 +183,10 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 		if r.dialect.flat {
 			r.checkFlat(n)
 		}
+		if kind, hint := otherFile(n); kind != "" && !r.dialect.flat {
+			r.bad(n, "", hint, "this file is %s, not rules", kind)
+			continue
+		}
 		spec := new(fileSpec)
 		d.path = ""
 		d.value(n, reflect.ValueOf(spec).Elem(), "a rules file")

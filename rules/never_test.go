@@ -278,3 +278,22 @@ func TestFamilySuggestionsNeverWeaken(t *testing.T) {
 	f("whitelist: [a]", `did you mean "allow"`)
 	f("blacklist: [a]", `did you mean "deny"`)
 }
+
+// The cure of a value that never matches is one that does: a method is no part of a
+// path, and a range of addresses belongs into a list.
+func TestNeverMatchesCure(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"path", "login", "(write /login)"},
+		{"path", "POST /login", "the method is no part of the path (write the path alone; the method is an entry of its own, key: method)"},
+		{"path", "GET|POST /login", "the method is an entry of its own"},
+		{"path", "~ ^/login", "it looks like a regular expression"},
+		{"path", "~* /login", "it looks like a regular expression"},
+		{"remote_address", "10.0.0.0/8", "(put it into allow: or deny:, which know CIDR)"},
+		{"remote_address/24", "10.0.0.0/16", "(put it into allow: or deny:, which know CIDR)"},
+		{"remote_address", "2001:db8::1", "(write 2001:db8::/64)"},
+	} {
+		if got := warned(t, c.key, c.value); !strings.Contains(got, c.want) {
+			t.Errorf("%s=%q: no %q in: %s", c.key, c.value, c.want, got)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // rateQuietly returns how many per what, as far as it can be told.
@@ -45,7 +46,10 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")
 	}
 	if s.Limit == nil && s.RequestsPerUnit == nil && !b.dialect.flat {
-		b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
+		if !hasNumber(s.Node) {
+			b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
+		}
+		b.faults++
 	}
 	b.unit(leases)
 	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 && !b.dialect.flat {
@@ -69,6 +73,17 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
 	}
 	return r, b.faults == before
+}
+
+// hasNumber reports whether the block of a limit has its number under a key of
+// another name, which is told already.
+func hasNumber(n *node) bool {
+	for _, p := range n.pairs {
+		if synonymsOf(p.name, []string{"requests_per_unit", "limit"}) != "" || spell.Nearest(p.name, []string{"requests_per_unit"}) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // ttlOf writes a period as a ttl: 1m, where a rate would say minute.

@@ -215,6 +215,18 @@ func (r *names) read(d *decoder, n *node, name string) {
 	}
 }
 
+func (t *tiersSpec) read(d *decoder, n *node, name string) {
+	for _, p := range n.pairs {
+		if p.name != "limits" && p.value.kind == scalar && n.find("limits") == nil && !strings.EqualFold(p.name, "by") {
+			if _, err := ParseRate(p.value.text); err == nil {
+				d.bad(p.key, d.path, formHint(name, n), "the limit of the tier %q stands beside limits:, not beneath it", clipped(p.name))
+				return
+			}
+		}
+	}
+	d.block(n, reflect.ValueOf(t).Elem(), name)
+}
+
 func (p *poolSpec) read(d *decoder, n *node, name string) {
 	if n.kind == scalar && !strings.ContainsAny(n.text, "/ ") {
 		p.ref = n.text
@@ -250,8 +262,7 @@ func (o *ordered[T]) read(d *decoder, n *node, name string) {
 			d.empty(n, name)
 			return
 		}
-		d.bad(n, d.path, "write each value beneath the key of its entry, such as remote_address: [10.0.0.0/8]",
-			"%s must be a block of keys, not %s", name, n.kind)
+		d.bad(n, d.path, blockHint(name), "%s must be a block of keys, not %s", name, n.kind)
 		return
 	}
 	seen := make(map[string]int, len(n.pairs))
