@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/regular"
-	"github.com/weirlimit/weir/internal/spell"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -40,6 +39,10 @@ func (c *Config) Load(path string) error {
 		return fmt.Errorf("%s: holds more than one document: keep the first", path)
 	}
 	f := file{path: path}
+	if other := otherFile(doc.Content[0]); other != "" {
+		f.bad(doc.Content[0], "this file is %s", other)
+		return errors.Join(f.errs...)
+	}
 	f.section(reflect.ValueOf(c).Elem(), doc.Content[0], "")
 	return errors.Join(f.errs...)
 }
@@ -74,21 +77,18 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		f.bad(n, "%smust hold keys and values", at(key))
+		_, names := fieldsOf(v)
+		f.bad(n, "%smust hold keys and values%s", at(key), sectionHint(key, n, names))
 		return
 	}
-	fields, names := make(map[string]int), []string{}
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		fields[name], names = i, append(names, name)
-	}
+	fields, names := fieldsOf(v)
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		at, known := fields[name.Value]
 		switch first := seen[name.Value]; {
 		case name.Kind != yaml.ScalarNode || !known:
-			f.bad(name, "unknown key %q%s", key+name.Value, spell.Hint(name.Value, names))
+			f.bad(name, "unknown key %q%s", key+name.Value, keyHint(key, name.Value, value, names))
 			continue
 		case first > 0:
 			f.bad(name, "%q is there twice, first on line %d", key+name.Value, first)
@@ -101,6 +101,16 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 			f.value(v.Field(at), value, key+name.Value)
 		}
 	}
+}
+
+// fieldsOf returns the fields of a section by their names in the file, and the names.
+func fieldsOf(v reflect.Value) (fields map[string]int, names []string) {
+	fields = make(map[string]int)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		fields[name], names = i, append(names, name)
+	}
+	return fields, names
 }
 
 // maxValues bounds how many values a file may hold, aliases written out.
@@ -197,14 +207,14 @@ func (f *file) leaf(v reflect.Value, n *yaml.Node, key string) {
 		items := []string{}
 		for _, item := range n.Content {
 			if item = target(item); item.Kind != yaml.ScalarNode {
-				f.bad(item, "%s: each must be a single value", key)
+				f.bad(item, "%s: each must be a single value%s", key, leafHint(key))
 				return
 			}
 			items = append(items, item.Value)
 		}
 		*list = items
 	default:
-		f.bad(n, "%s must be a single value", key)
+		f.bad(n, "%s must be a single value%s", key, leafHint(key))
 	}
 }
 

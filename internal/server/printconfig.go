@@ -53,16 +53,6 @@ func prune(now, was *yaml.Node) {
 	now.Content = kept
 }
 
-// lookUp returns the value of a key of a mapping, nil for none.
-func lookUp(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
 func sameYAML(a, b *yaml.Node) bool {
 	return a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, sameYAML)
 }
