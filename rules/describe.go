@@ -109,7 +109,7 @@ func Summary(w *weir.Limit) string {
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	count, burst := lower(w.Count, w.Excess), lower(w.Burst, w.Excess)
 	if w.Algorithm.Traits()&weir.Leases != 0 {
-		printf("%d at once for %s %s", count, FormatPeriod(w.Period), w.Algorithm.Name())
+		printf("%d at once, each for %s at most, %s", count, ttlOf(w.Period), w.Algorithm.Name())
 	} else {
 		printf("%s %s", Rate{count, w.Period}, w.Algorithm.Name())
 	}

@@ -82,7 +82,7 @@ func (t *trace) matched(at int, f *found, ops []weir.Op) {
 	}
 	for i := range ops {
 		o := &ops[i]
-		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit), Scope: o.Limit.Scope,
+		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit) + describeConsistency(&o.Limit.Consistency), Scope: o.Limit.Scope,
 			Key: strings.Clone(o.Key), Cost: o.Cost, Headroom: o.Headroom, Role: roleNames[o.Role]})
 	}
 	switch f.verdict {

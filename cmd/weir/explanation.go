@@ -59,7 +59,11 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			fmt.Fprintf(&b, "  %s does not apply: another limit replaces it\n", name)
 		}
 		for _, m := range d.Limits {
-			fmt.Fprintf(&b, "  limit %s\n", m.Name)
+			name := m.Name
+			if m.Role == "soft" {
+				name += " (soft)" // the other one of its name is the hard threshold
+			}
+			fmt.Fprintf(&b, "  limit %s\n", name)
 			fmt.Fprintf(&b, "    allows     %s\n", m.Limit)
 			fmt.Fprintf(&b, "    counts     %s under the key %q\n", units(m.Cost), m.Key)
 			if m.Headroom > 0 {

@@ -262,7 +262,7 @@ func (st *keyState) String() string {
 	}
 	switch {
 	case len(st.Limits) == 0 && len(st.Modes) == 0:
-		b.WriteString("no limit applies\n")
+		b.WriteString("no limit applies: weir explain says why\n")
 		return b.String()
 	case st.Allowed:
 		b.WriteString("now: allowed\n")

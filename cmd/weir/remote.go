@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,6 +162,9 @@ func (s *remote) unreachable(err error) string {
 	return ""
 }
 
+// isFlag finds the field of a body at fault that a flag gives.
+var isFlag = regexp.MustCompile(`^#/(cost|domain|lease|limit|reason): `)
+
 // detail returns what a problem document says, after a colon.
 func detail(body []byte) string {
 	var problem struct {
@@ -169,5 +173,5 @@ func detail(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
 		return ""
 	}
-	return ": " + live.Printable(problem.Detail)
+	return ": " + live.Printable(isFlag.ReplaceAllString(problem.Detail, "--$1: "))
 }

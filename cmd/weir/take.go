@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/shed"
 )
@@ -204,7 +205,11 @@ func (l *limitInfo) String() string {
 	if l == nil {
 		return "no limit"
 	}
-	s := fmt.Sprintf("%s (%d/%s", l.Name, l.Count, rules.FormatPeriod(time.Duration(l.Period*float64(time.Second))))
+	period := time.Duration(l.Period * float64(time.Second))
+	if a := algorithm.ByName(l.Algorithm); a != nil && a.Traits()&weir.Leases != 0 {
+		return fmt.Sprintf("%s (%s)", l.Name, rules.Summary(&weir.Limit{Algorithm: a, Count: l.Count, Burst: l.Count, Period: period}))
+	}
+	s := fmt.Sprintf("%s (%d/%s", l.Name, l.Count, rules.FormatPeriod(period))
 	if l.Burst != l.Count {
 		s += fmt.Sprintf(", burst %d", l.Burst)
 	}

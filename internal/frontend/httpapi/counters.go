@@ -34,7 +34,7 @@ func (n *counters) noting(name, what string, do func(r *http.Request, q *query, 
 		req := q.reqs[0]
 		ops, fault := choose(n.keys.queries.limiter.Match(req), q.limit)
 		if fault != nil {
-			return fault
+			return n.keys.explain(fault, req)
 		}
 		before := n.left(r.Context(), ops)
 		after, err := do(r, q, ops)

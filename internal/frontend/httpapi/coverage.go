@@ -54,7 +54,7 @@ func (v *coverage) ofKey(t overlay.Target) []string {
 		es = es[:n] // the last one names a tier alone, which may stand apart
 	}
 	out := append(v.unsent(t.Entries, false),
-		"requests that do not meet this limit under this key: the ban is of the key, not of the client (whole_domain is of the client)")
+		"requests that do not meet this limit under this key: the ban is of the key, not of the client; a ban over the whole domain is of the client")
 	return append(append(out, v.without(t.Domain, es)...),
 		"requests that come when another tier or override gives them a limit that counts apart")
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/overlay"
 )
 
@@ -64,7 +65,7 @@ func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
 	req := q.reqs[0]
 	if q.limit != "" && !isChanged && q.client == "" {
 		if _, fault := choose(k.queries.limiter.Match(req), q.limit); fault != nil {
-			return fault
+			return k.explain(fault, req)
 		}
 	}
 	d, err := look(r.Context(), k.queries.limiter, req)
@@ -136,6 +137,19 @@ func oneKey(q *query, s shape) *inputError {
 	return nil
 }
 
+// errNoLimit is the fault of entries that no limit counts for.
+var errNoLimit = &inputError{"no limit counts for these entries", "#/descriptors"}
+
+// explain adds to errNoLimit what the rules of the key's domain are matched by.
+func (k *keys) explain(fault *inputError, req *weir.Request) *inputError {
+	if fault == errNoLimit {
+		if why := checks.Unmatched(k.queries.limiter, req); why != "" {
+			return &inputError{fault.detail + ": " + why, fault.pointer}
+		}
+	}
+	return fault
+}
+
 // choose returns those of ops that count for the one limit that is meant: the
 // limit of the given name, or the only one. What it shares with other keys, a
 // pool, is left out unless it is named itself.
@@ -152,7 +166,7 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, &inputError{"no limit counts for these entries", "#/descriptors"}
+		return nil, errNoLimit
 	case name == "" && len(names) > 1:
 		return nil, &inputError{"is missing; say which limit is meant: " + quoted(names), "#/limit"}
 	case name == "":

@@ -214,13 +214,16 @@ func chooseLimits(all []overlay.LimitRef, domain, rule, limit string) ([]overlay
 	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, some(limit, limits)), "#/limit"}
 }
 
-// some suggests what was meant, or says what there is, if that is little.
+// some suggests what was meant, or says what there is, as far as that is little.
 func some(written string, known []string) string {
 	if m := spell.Hint(written, known); m != "" {
 		return m
 	}
-	if len(known) == 0 || len(known) > 8 {
+	switch {
+	case len(known) == 0:
 		return ""
+	case len(known) > maxListed:
+		return fmt.Sprintf("; there are %s and %d more", quoted(known[:maxListed]), len(known)-maxListed)
 	}
 	return "; there are " + quoted(known)
 }

@@ -30,7 +30,7 @@ func (o *overrides) target(q *query) (overlay.Target, error) {
 	req := q.reqs[0]
 	ops, fault := choose(o.overlay.Beneath().Match(nil, req), q.limit)
 	if fault != nil {
-		return overlay.Target{}, fault
+		return overlay.Target{}, o.keys.explain(fault, req)
 	}
 	// An elastic limit's own share stands behind its ceiling, if there is one.
 	at := max(slices.IndexFunc(ops, func(op weir.Op) bool { return op.Role == weir.Own }), 0)

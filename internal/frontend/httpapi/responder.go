@@ -172,7 +172,7 @@ func faultOf(err error) *inputError {
 	case errors.Is(err, reserve.ErrHandle):
 		return &inputError{"is not a handle of this service", "#/handle"}
 	case errors.Is(err, weir.ErrNoLease):
-		return &inputError{"a concurrency limit applies: name the unit of work with lease, or use /v1/acquire", "#/lease"}
+		return &inputError{"a concurrency limit applies: name the unit of work, or use /v1/acquire", "#/lease"}
 	case errors.Is(err, weir.ErrCost):
 		return &inputError{"the cost, with what is kept for higher priorities, must be from 0 to 2^53", "#/cost"}
 	}
