@@ -112,6 +112,8 @@ type Limit struct {
 	// alias is the name by which others replace the limit.
 	alias string
 	at    *node
+	// rolls: the file gives a rollout.
+	rolls bool
 }
 
 // all calls f for every limit of the rule.

@@ -47,14 +47,15 @@ func (l *Limit) ModeLines(mode string, percent int64) string {
 		}
 	}
 	b.WriteByte('\n')
-	for _, line := range modeLines(l.Limit, l.Denies, mode, percent) {
+	for _, line := range modeLines(l.Limit, l.Denies, l.rolls, mode, percent) {
 		b.WriteString(line + "\n")
 	}
 	return b.String()
 }
 
-// modeLines returns the lines that give w another mode.
-func modeLines(w *weir.Limit, denies bool, mode string, of int64) []string {
+// modeLines returns the lines that give w another mode. Rolls: the file has a rollout
+// of it, which all keys have to take the place of.
+func modeLines(w *weir.Limit, denies, rolls bool, mode string, of int64) []string {
 	if mode == "off" {
 		return []string{"unlimited: true"}
 	}
@@ -67,7 +68,7 @@ func modeLines(w *weir.Limit, denies bool, mode string, of int64) []string {
 	case mode == "shadow":
 		word = "shadow"
 		s.Mode = &word
-	case denies:
+	case denies, of == 100 && !rolls:
 		s.Mode = &word
 	default:
 		s.Mode, s.Rollout = &word, &share
@@ -107,9 +108,11 @@ func WordsInFile(domain string, lists [][]string, w *weir.Limit, shared bool, mo
 		s.Burst = &w.Burst
 	}
 	lines := append([]string{"limit: " + Rate{w.Count, w.Period}.String()}, s.lines()...)
-	lines = append(lines, modeLines(w, false, mode, percent)...)
-	if mode == "off" {
-		lines = modeLines(w, false, mode, percent)
+	switch change := modeLines(w, false, false, mode, percent); {
+	case mode == "off":
+		lines = change
+	case mode != "enforce" || percent != 100: // else it is the default
+		lines = append(lines, change...)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# in the place of --limit %s\ndomain: %s\ndescriptors:\n", quote(w.Name), quote(domain))

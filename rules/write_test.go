@@ -130,6 +130,9 @@ func TestModeLinesDoWhatTheModeDoes(t *testing.T) {
 					}
 					continue
 				}
+				if strings.Contains(yaml, "rollout: 100%") && !strings.Contains(block, "rollout:") && !strings.Contains(block, "exceed") && !strings.Contains(block, "pool") {
+					t.Errorf("%q to %s: a rollout that changes nothing: %s", block, s, yaml)
+				}
 				sameOps(t, fmt.Sprintf("%q %s to %s\n%s", block, shadow, s, yaml), o, loadText(t, file(shadowIs, append(slices.Clone(is), lines...))), "client")
 			}
 		}
@@ -156,6 +159,9 @@ func TestWordsInFile(t *testing.T) {
 			if len(ops) != 1 || ops[0].Limit.Count != 20 || ops[0].Limit.Burst != 40 || ops[0].Limit.Rollout != 30 || ops[0].Limit.Algorithm != algorithm.TokenBucket || (ops[0].Key == "") != shared {
 				t.Errorf("%s, shared %t: %+v", key, shared, ops)
 			}
+		}
+		if text := rules.WordsInFile("api", [][]string{{"client_id"}}, w, shared, "enforce", 100); strings.Contains(text, "mode") || strings.Contains(text, "rollout") {
+			t.Errorf("a mode that is the default: %s", text)
 		}
 		several := &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "header:X-Key", Value: "a"}, {Key: "path", Value: "/"}}}}}
 		if ops := loadText(t, rules.WordsInFile("api", [][]string{{"header:X-Key", "path"}}, w, false, "enforce", 100)).Match(nil, several); len(ops) != 1 || ops[0].Key != several.KeyOf(&several.Descriptors[0]) {
