@@ -12,12 +12,13 @@ import (
 
 type replayCmd struct {
 	logFiles
-	Rules   []string     `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to try; can be given several times. None means the first argument."`
-	Against []string     `name:"against" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to compare them with; can be given several times."`
-	Domain  string       `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the requests. None means the only one of the rules."`
-	Memory  server.Bytes `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
-	JSON    bool         `name:"json" help:"Print as JSON."`
-	HTML    string       `name:"html" env:"-" placeholder:"FILE" help:"Write a page for a browser too."`
+	Rules   []string          `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to try, or a configuration of weir serve; can be given several times. None means the first argument."`
+	Against []string          `name:"against" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to compare them with, or a configuration; can be given several times."`
+	Set     map[string]string `name:"set" env:"-" mapsep:"none" placeholder:"KEY=VALUE" help:"Give an entry the same value in each request: generic_key=api; can be given several times."`
+	Domain  string            `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the requests. None means the only one of the rules."`
+	Memory  server.Bytes      `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
+	JSON    bool              `name:"json" help:"Print as JSON."`
+	HTML    string            `name:"html" env:"-" placeholder:"FILE" help:"Write a page for a browser too."`
 }
 
 // Help is the long text of `weir replay --help`.
@@ -26,12 +27,16 @@ func (*replayCmd) Help() string {
 
   weir replay rules.yaml access.log
   weir replay --rules new.yaml --against rules.yaml --html report.html access.log.2.gz access.log.1 access.log
+  weir replay weir.yaml --set X-API-Key=k1 access.log
   journalctl -u caddy -o cat | weir replay rules.yaml --field tenant=request.headers.X-Tenant
 
 Decides every request of the logs as a node with these rules would have, on the
 logs' own clock, and says who would have been refused by which limit. For each
 list of keys that rules match, a request has one descriptor; its entries are
-remote_address, method, path, user, host, user_agent and those of --field.
+remote_address, method, path, user, host, user_agent, and those of --field and
+--set. With a configuration its routes say what the limits are asked about, as at
+the gateway; --field and --set then give fields of the request's header, and a
+request without a host is for localhost.
 Exit status: 0 the logs were read, 2 they or the rules were not.`
 }
 
@@ -40,14 +45,20 @@ func (c *replayCmd) Run(s streams) (err error) {
 	if err := c.cutRules(); err != nil {
 		return err
 	}
-	opt := replay.Options{Domain: c.Domain, Fields: c.Field, MaxBytes: int64(c.Memory)}
-	if opt.Rules, err = rules.Load(c.Rules, rules.Options{}); err != nil {
+	if value, isThere := c.Set[""]; isThere {
+		return fmt.Errorf(`replay: --set "": give a key and its value, such as tenant=acme, not =%s`, value)
+	}
+	opt := replay.Options{Domain: c.Domain, Fields: c.Field, Constants: c.Set, MaxBytes: int64(c.Memory)}
+	var end, endAgainst func() error
+	if opt.Rules, opt.Gateway, end, err = c.load(c.Rules); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
 	if len(c.Against) > 0 {
-		if opt.Against, err = rules.Load(c.Against, rules.Options{}); err != nil {
+		if opt.Against, opt.AgainstGateway, endAgainst, err = c.load(c.Against); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, endAgainst()) }()
 	}
 	r, err := replay.New(opt)
 	if err != nil {
@@ -58,6 +69,18 @@ func (c *replayCmd) Run(s streams) (err error) {
 		return err
 	}
 	return c.writeReport(r.Report(), s)
+}
+
+// load reads rules, or the configuration that the one file is. The caller calls end.
+func (c *replayCmd) load(files []string) (set *rules.Set, gateway *replay.Gateway, end func() error, err error) {
+	if len(files) == 1 && server.IsConfig(files[0]) {
+		if c.Domain != "" {
+			return nil, nil, nil, fmt.Errorf("replay: %s is a configuration, which names its domain: leave out --domain", files[0])
+		}
+		return openGateway(files[0], c.Field, c.Set)
+	}
+	set, err = rules.Load(files, rules.Options{})
+	return set, nil, func() error { return nil }, err
 }
 
 // cutRules takes the first argument for the rules where no flag names them.

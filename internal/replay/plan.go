@@ -29,10 +29,13 @@ type plannedEntry struct {
 
 // newPlan plans descriptors for all rules of a domain: one for each list of keys
 // that rules are matched by. It returns the lists with a key that lines do not tell.
-func newPlan(set *rules.Set, domain string, fields map[string]string) (p *plan, untold [][]string, err error) {
+func newPlan(set *rules.Set, domain string, opt *Options) (p *plan, untold [][]string, err error) {
 	p = &plan{}
-	if p.facts, err = facts.New(fields); err != nil {
+	if p.facts, err = facts.New(opt.Fields); err != nil {
 		return nil, nil, err
+	}
+	for key, value := range opt.Constants {
+		p.facts.Fix(key, value)
 	}
 	n := 0
 next:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/rules"
@@ -14,10 +15,13 @@ import (
 
 // Options configures a Replay.
 type Options struct {
-	// Rules are tried. Required.
-	Rules *rules.Set
-	// Against are the rules that they are compared with. Nil means none.
-	Against *rules.Set
+	// Rules are tried, or Gateway is, which has rules of its own. One is required.
+	Rules   *rules.Set
+	Gateway *Gateway
+	// Against are the rules that they are compared with, or AgainstGateway is the
+	// gateway. Nil means none.
+	Against        *rules.Set
+	AgainstGateway *Gateway
 	// Domain is the one that requests belong to. Empty means the only one that the
 	// rules have.
 	Domain string
@@ -25,9 +29,23 @@ type Options struct {
 	// entry's key: "tenant" -> "request.headers.X-Tenant". They come before what
 	// is known of every log.
 	Fields map[string]string
+	// Constants are entries that have the same value in each request, by the key.
+	Constants map[string]string
 	// MaxBytes bounds the state of each set of rules, as in memory.Options. Zero
 	// means what it means there.
 	MaxBytes int64
+}
+
+// Gateway is a configuration: its routes say what the limits are asked about a request.
+type Gateway struct {
+	// File is where the configuration is, Domain the one that its requests belong to.
+	File, Domain string
+	// Rules decide, Limits are theirs.
+	Rules  weir.Rules
+	Limits []rules.LimitRef
+	// Ask fills the empty request with what the limits are asked about a line. It returns
+	// false for a line that none is asked about.
+	Ask func(r *weir.Request, l *accesslog.Line) bool
 }
 
 // Replay decides the requests of logs by one set of rules, or by two side by side.
@@ -51,18 +69,21 @@ type Replay struct {
 
 // New returns a replay that has read nothing yet. The caller closes it.
 func New(opt Options) (*Replay, error) {
-	if opt.Rules == nil {
-		return nil, errors.New("replay: Options.Rules is required")
+	if (opt.Rules == nil) == (opt.Gateway == nil) {
+		return nil, errors.New("replay: Options.Rules or Options.Gateway is required, and not both")
+	}
+	if opt.Against != nil && opt.AgainstGateway != nil {
+		return nil, errors.New("replay: Options.Against and Options.AgainstGateway are both given")
 	}
 	r := &Replay{opt: opt}
 	var err error
-	if r.trial, err = newTrial(opt.Rules, &opt); err != nil {
+	if r.trial, err = newTrial(opt.Rules, opt.Gateway, &opt); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	if opt.Against == nil {
+	if opt.Against == nil && opt.AgainstGateway == nil {
 		return r, nil
 	}
-	if r.against, err = newTrial(opt.Against, &opt); err != nil {
+	if r.against, err = newTrial(opt.Against, opt.AgainstGateway, &opt); err != nil {
 		return nil, errors.Join(fmt.Errorf("replay: against: %w", err), r.Close())
 	}
 	for i := range r.onlyMost {

@@ -3,10 +3,12 @@ package replay_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/rules"
@@ -294,5 +296,38 @@ func TestClockIsShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.Close()
+	}
+}
+
+// A gateway that asks what the rules are matched by decides as the rules alone, and one
+// that asks nothing limits nothing.
+func TestReplayOfAGateway(t *testing.T) {
+	const src = `domain: d
+descriptors:
+  - {key: remote_address, limit: 20/minute}
+  - {key: path, value: /login, descriptors: [{key: remote_address, limit: 3/minute}]}`
+	for seed := range uint64(3) {
+		log := text(traffic(seed, 2000))
+		want := run(t, replay.Options{Rules: parse(t, src)}, log)
+		set := parse(t, src)
+		gateway := &replay.Gateway{File: "rules.yaml", Domain: "d", Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
+			entry := func(key, value string) weir.Entry { return weir.Entry{Key: key, Value: value} }
+			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{entry("remote_address", l.Address)}},
+				weir.Descriptor{Entries: []weir.Entry{entry("path", l.Path()), entry("remote_address", l.Address)}})
+			return true
+		}}
+		got := run(t, replay.Options{Gateway: gateway}, log)
+		if !reflect.DeepEqual(got, want) || got.Rules.Refused == 0 {
+			t.Errorf("seed %d: the gateway\n%+v\nthe rules\n%+v", seed, got, want)
+		}
+		ask := gateway.Ask
+		gateway.Ask = func(r *weir.Request, l *accesslog.Line) bool { return !ask(r, l) }
+		if got := run(t, replay.Options{Gateway: gateway}, log); got.Rules.Refused != 0 || got.Rules.Unlimited != 2000 {
+			t.Errorf("seed %d: a gateway that asks nothing: %+v", seed, got.Rules)
+		}
+		both := run(t, replay.Options{Rules: parse(t, src), AgainstGateway: gateway}, log)
+		if both.OnlyRules.Requests != want.Rules.Refused || both.OnlyAgainst.Requests != 0 {
+			t.Errorf("seed %d: side by side: %+v, %+v", seed, both.OnlyRules, both.OnlyAgainst)
+		}
 	}
 }

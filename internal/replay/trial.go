@@ -15,12 +15,13 @@ import (
 	"github.com/weirlimit/weir/store/memory"
 )
 
-// trial is one set of rules that is tried.
+// trial is one set of rules that is tried, or the gateway of a configuration.
 type trial struct {
-	set    *rules.Set
-	domain string
-	plan   *plan
-	untold [][]string
+	set     *rules.Set
+	gateway *Gateway
+	domain  string
+	plan    *plan
+	untold  [][]string
 	// now is the log's clock, in microseconds. It never goes back.
 	now int64
 	// clock is the same for the store, which looks at it by itself too.
@@ -38,20 +39,17 @@ type trial struct {
 	series                  series
 }
 
-func newTrial(set *rules.Set, opt *Options) (*trial, error) {
-	t := &trial{set: set, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
-	var err error
-	if t.domain, err = set.Domain(opt.Domain); err != nil {
+func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
+	t := &trial{set: set, gateway: gateway, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
+	var limits []rules.LimitRef
+	if gateway != nil {
+		t.domain, limits = gateway.Domain, gateway.Limits
+	} else if err := t.planSet(opt); err != nil {
 		return nil, err
+	} else {
+		limits = set.LimitRefs()
 	}
-	if t.plan, t.untold, err = newPlan(set, t.domain, opt.Fields); err != nil {
-		return nil, err
-	}
-	if len(t.plan.descriptors) == 0 {
-		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it, as in tenant=request.headers.X-Tenant",
-			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
-	}
-	for _, p := range set.LimitRefs() {
+	for _, p := range limits {
 		one, err := newTally(p)
 		if err != nil {
 			return nil, err
@@ -60,10 +58,26 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 		t.order = append(t.order, one)
 	}
 	t.store = memory.New(memory.Options{MaxBytes: opt.MaxBytes, Now: t.clock.Load})
+	var err error
 	if t.limiter, err = weir.New(t.store, t, weir.Options{}); err != nil {
 		return nil, errors.Join(err, t.store.Close())
 	}
 	return t, nil
+}
+
+// planSet plans what the limits of the set are asked about a line.
+func (t *trial) planSet(opt *Options) (err error) {
+	if t.domain, err = t.set.Domain(opt.Domain); err != nil {
+		return err
+	}
+	if t.plan, t.untold, err = newPlan(t.set, t.domain, opt); err != nil {
+		return err
+	}
+	if len(t.plan.descriptors) == 0 {
+		return fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
+			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
+	}
+	return nil
 }
 
 // wanted lists the keys that lines do not tell.
@@ -83,7 +97,11 @@ func wanted(lists [][]string) string {
 // a log does not tell when its requests ended.
 func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	from := len(dst)
-	dst = t.set.Match(dst, r)
+	if t.gateway != nil {
+		dst = t.gateway.Rules.Match(dst, r)
+	} else {
+		dst = t.set.Match(dst, r)
+	}
 	kept := dst[:from]
 	for _, op := range dst[from:] {
 		if op.Limit == nil || op.Limit.Traits()&weir.Leases == 0 {
@@ -103,7 +121,12 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	r := t.request
 	r.Reset()
 	r.Domain = t.domain
-	t.plan.fill(r, l)
+	if t.gateway == nil {
+		t.plan.fill(r, l)
+	} else if !t.gateway.Ask(r, l) {
+		r.Reset()
+		r.Domain = t.domain
+	}
 	d, err := t.limiter.Decide(context.Background(), r)
 	if err != nil {
 		return false, err

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/rules"
 )
 
 // Trial is the gateway of a configuration without its listeners, its store and its
@@ -70,6 +71,21 @@ func (t *Trial) Close() error { return t.s.Close() }
 
 // Rules returns all that the gateway's requests are decided by.
 func (t *Trial) Rules() weir.Rules { return t.s.limiter.Rules() }
+
+// Limits returns the limits of the gateway's rules, and those in words.
+func (t *Trial) Limits() []rules.LimitRef {
+	out := t.s.rules.set().LimitRefs()
+	for i := range t.s.rules.words.limits {
+		w := &t.s.rules.words.limits[i]
+		for _, p := range w.distinct() {
+			out = append(out, rules.LimitRef{Domain: t.s.rules.words.domain, Rule: w.text, Limit: p.limit})
+		}
+	}
+	return out
+}
+
+// Domain returns the one that the gateway's requests belong to.
+func (t *Trial) Domain() string { return t.s.conf.API.Domain }
 
 // Ask fills req, which is empty, with what the gateway has its limits decide about r. Where
 // none decides, asked is false; problem is then why the request is not forwarded, empty for

@@ -62,6 +62,13 @@ func New(fields map[string]string) (*Reader, error) {
 	return r, nil
 }
 
+// Fix gives the fact of a key the same value in every line.
+func (r *Reader) Fix(key, value string) {
+	r.all = slices.DeleteFunc(r.all, func(k fact) bool { return k.key == key })
+	r.all = append(r.all, fact{key: key, of: func(*Reader, *accesslog.Line) string { return value }})
+	r.values = make([]string, len(r.all))
+}
+
 // Index returns where Value finds the fact of a key, and false if lines do not
 // tell it.
 func (r *Reader) Index(key string) (int, bool) {
