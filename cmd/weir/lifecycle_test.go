@@ -169,6 +169,34 @@ func TestSoakLifecycle(t *testing.T) {
 	}
 }
 
+// While the shared store is down the node is ready and says on the admin port that it is
+// degraded; what envoyproxy/ratelimit answers stays as it is.
+func TestReadyButDegraded(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	n := serve(t, "--limit", "1000/hour by client_id", "--store", "redis://"+redis.Addr)
+	ready := func(want string) func() bool {
+		return func() bool {
+			if code, _ := post(t, n.http+"/shouldAllowRequest", `{"clientId":"1"}`); code != 200 {
+				t.Errorf("a decision: %d", code)
+			}
+			code, body := get(t, n.admin+"/healthz/ready")
+			if code != 200 {
+				t.Errorf("ready: %d %s", code, body)
+			}
+			return body == want
+		}
+	}
+	servertest.Await(t, "a node that is well", ready("OK\n"))
+	redis.Kill(t)
+	servertest.Await(t, "a degraded node", ready("OK\ndegraded: the shared store is unavailable; decisions follow on_store_error\n"))
+	if code, body := get(t, n.admin+"/healthcheck"); code != 200 || body != "OK\n" {
+		t.Errorf("healthcheck: %d %q", code, body)
+	}
+	redis.Restart(t)
+	servertest.Await(t, "a node that is well again", ready("OK\n"))
+}
+
 // While it drains, the node says that it is not ready and still answers; a
 // second signal ends it at once.
 func TestDrainDelayAndSecondSignal(t *testing.T) {

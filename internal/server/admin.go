@@ -18,7 +18,7 @@ import (
 // adminHandler serves what operators ask for.
 func (s *Server) adminHandler(token string) http.Handler {
 	mux, wrong := http.NewServeMux(), s.guesses
-	s.state.addHealth(mux)
+	s.state.addNoted(mux, s.store.degraded)
 
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", s.metrics.Handler())

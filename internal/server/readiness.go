@@ -29,8 +29,13 @@ func (r *readiness) notReady() string {
 }
 
 // addHealth adds the probes of a node.
-func (r *readiness) addHealth(mux *http.ServeMux) {
-	addProbes(mux, r.notReady, "/healthz/ready", "/healthcheck")
+func (r *readiness) addHealth(mux *http.ServeMux) { r.addNoted(mux, nil) }
+
+// addNoted adds the probes of a node to mux; what note returns is a second line of
+// readiness, for a person who asks. The node is ready all the same.
+func (r *readiness) addNoted(mux *http.ServeMux, note func() string) {
+	addProbes(mux, r.notReady, note, "/healthz/ready")
+	addReadiness(mux, r.notReady, nil, "/healthcheck")
 }
 
 // withHealth adds the probes to a handler whose paths they do not meet, as
@@ -48,19 +53,26 @@ func (r *readiness) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// addProbes adds the probes to mux, with readiness at the paths: notReady says why a node
+// addProbes adds the probes to mux, with readiness at a path: notReady says why a node
 // takes no requests. They need no token: they tell nothing but whether the node is well,
 // to a kubelet that has none.
-func addProbes(mux *http.ServeMux, notReady func() string, paths ...string) {
+func addProbes(mux *http.ServeMux, notReady, note func() string, path string) {
 	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	for _, path := range paths {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			if why := notReady(); why != "" {
-				w.Header().Set("Retry-After", "1")
-				http.Error(w, why, http.StatusServiceUnavailable)
-				return
+	addReadiness(mux, notReady, note, path)
+}
+
+func addReadiness(mux *http.ServeMux, notReady, note func() string, path string) {
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+		if why := notReady(); why != "" {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "OK")
+		if note != nil {
+			if text := note(); text != "" {
+				fmt.Fprintln(w, text)
 			}
-			fmt.Fprintln(w, "OK")
-		})
-	}
+		}
+	})
 }

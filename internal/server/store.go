@@ -55,6 +55,14 @@ type openedStore struct {
 	follow func(followCall)
 }
 
+// degraded says that the store which nodes share does not answer, "" while it does.
+func (s *openedStore) degraded() string {
+	if s.shared == nil || s.shared().Up {
+		return ""
+	}
+	return "degraded: the shared store is unavailable; decisions follow on_store_error"
+}
+
 // checkOf returns the check of limits for nodes that share a store whose own is check.
 func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
 	return func(l *weir.Limit) error {
