@@ -30,7 +30,7 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 			out = append(out, e)
 		}
 	}
-	out = append(out, n.found...)
+	out = append(append(out, n.found...), findNever(path, conf.Routes)...)
 	if faults, _ := out.Split(); len(faults) > 0 || n.set == nil || conf.Rules == "" {
 		return n.set, out
 	}

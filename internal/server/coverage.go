@@ -102,6 +102,11 @@ func (s *coverage) watch(ctx context.Context) {
 // which they do not count: their requests are asked about by other things than the
 // client's address.
 func (s *coverage) warnOfUncounted() {
+	for i := range s.conf.Routes {
+		if why, cure := neverPath(s.conf.Routes[i].Path); why != "" {
+			s.log.Warn("route without effect: no request has its path; "+cure, "route", i+1, "path", s.conf.Routes[i].Path, "reason", why)
+		}
+	}
 	words := s.rules.words
 	for i := range words.limits[:words.general] {
 		l := &words.limits[i]
