@@ -42,7 +42,7 @@ func (*keyCmd) Help() string {
       give 100 units back, at most up to untouched
   weir key ban client_id=acme --limit per_minute --for 2h --reason "scrapes us"
   weir key unban client_id=acme --limit per_minute
-      refuse the key for two hours; think better of it
+      ban for two hours; lift the ban
   weir key ban client_id=acme --whole-domain --for 2h
   weir key ban e3ac7d870c9f2649d199a0111b2e7b8f --for 2h
       refuse the client whatever it asks for; refuse one that weir top and the
@@ -54,7 +54,7 @@ func (*keyCmd) Help() string {
   weir key override client_id=acme --limit per_minute --remove
       another limit for one key; as it was
 
-Asks nothing, and prints what it did. With Redis every node knows of bans and
+Acts without confirmation and prints the result. With Redis every node knows of bans and
 overrides within a second, and a restart keeps them; else they are the server's
 own. Exit status: 0 done, 2 not done.`
 }

@@ -48,6 +48,9 @@ func explainParseError(err error) error {
 		if s, ok := server.FindMoved(m[1]); ok {
 			return errors.New("--" + m[1] + " " + whereMoved(s))
 		}
+		if words := commandOf(pe.Context); m[1] == "rules" && (words == "weir check" || words == "weir test") {
+			return fmt.Errorf("unknown flag --rules: %s takes the file alone, as in %s FILE", words, words)
+		}
 		for _, f := range pe.Context.Flags() {
 			switch {
 			case f.Tag.Get("was") == m[1]:
@@ -57,8 +60,18 @@ func explainParseError(err error) error {
 			}
 		}
 	}
+	if m := unexpected.FindStringSubmatch(err.Error()); m != nil && commandOf(pe.Context) == "weir" && otherCommands[m[1]] != "" {
+		return fmt.Errorf("unexpected argument %s: give weir %s", m[1], otherCommands[m[1]])
+	}
 	return err
 }
+
+// unexpected finds the word in the error for one that is none of the commands.
+var unexpected = regexp.MustCompile(`^unexpected argument (\S+)`)
+
+// otherCommands are commands that many look for, by what there is.
+var otherCommands = map[string]string{"ban": "key ban KEY=VALUE 1h", "unban": "key unban KEY=VALUE", "override": "key override KEY=VALUE 100/minute",
+	"inspect": "key inspect KEY=VALUE", "reset": "key reset KEY=VALUE", "lint": "check FILE", "validate": "check FILE", "start": "serve", "run": "serve"}
 
 // whereMoved says where the setting of an old flag or variable is now.
 func whereMoved(s server.Setting) string {

@@ -31,8 +31,10 @@ func (*testCmd) Help() string {
 A step can be a request to the gateway of a configuration, in the place of entries,
 as in weir test weir.yaml cases.yaml:
 
+      steps:
         - {http: POST /login, times: 5, expect: allowed}
-        - http: {method: POST, path: /login, host: shop.example, from: 203.0.113.9, headers: {X-API-Key: k1}}
+        - http: {method: POST, path: /login, host: shop.example, from: 203.0.113.9,
+            headers: {X-API-Key: k1}}
           takes: 2s                     # and holds its permits as long
           expect: refused
 
@@ -117,6 +119,6 @@ func (c *testCmd) writeResults(s streams, all []cases.Result, failed int) error 
 			fmt.Fprintf(s.out, "ok    %s\n", r.Name)
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "%d cases, %d failed\n", len(all), failed)
+	_, err := fmt.Fprintf(s.out, "%s, %d failed\n", count(len(all), "case"), failed)
 	return err
 }

@@ -170,7 +170,11 @@ func (c *Config) regionCount() int {
 // kindOfStore returns the kind of the store that c names.
 func kindOfStore(c *Config) (storeKind, error) {
 	if at := c.storeOfRegion(); isHostPort(at) {
-		return storeKind{}, fmt.Errorf("--store: %s is an address, not a URL: write redis://%s", at, at)
+		scheme := "redis"
+		if strings.HasSuffix(at, ":11211") {
+			scheme = "memcached"
+		}
+		return storeKind{}, fmt.Errorf("--store: %s is an address, not a URL: write %s://%s", at, scheme, at)
 	}
 	return kindOf("--store", "memory: or redis://127.0.0.1:6379", c.storeOfRegion(), stores)
 }
