@@ -42,6 +42,9 @@ func newDomain(name, file string) *domain {
 // domainOf returns the domain of the set that f adds to, and reports a fault if
 // there is none.
 func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
+	if n := f.Node.find("domain"); f.Domain == "" && n != nil && (n.kind == list || n.kind == mapping) && !c.dialect.flat {
+		return nil, false // which is told already
+	}
 	if f.Domain == "" {
 		c.fault(f.Node, "", "begin the file with domain: and a name", emptyDomain)
 		return nil, false

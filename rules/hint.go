@@ -20,6 +20,8 @@ func keyHint(p *pair, set, rule, limit *fieldSet) string {
 	_, isFile := set.byName["domain"]
 	meant := synonymsOf(p.name, limit.names)
 	switch {
+	case isFile && p.name == "ban" && p.value.kind == list:
+		return `did you mean "deny"?`
 	case isFile && (isOfRule || isOfLimit) && p.name != "value":
 		return "it belongs to a rule beneath descriptors:"
 	case p.name == "description" || p.name == "comment":
@@ -29,7 +31,7 @@ func keyHint(p *pair, set, rule, limit *fieldSet) string {
 	case isRule && p.name == "by":
 		return "it belongs in tiers: {by: ..., limits: ...}; what is counted is the key of the rule"
 	case isRule && slices.Contains(sources, p.name):
-		return fmt.Sprintf("write a rule with key: %s for it, and this one beneath its descriptors:", p.name)
+		return ruleFor(p.name)
 	case isRule && (meant == "requests_per_unit" || meant == "period" || meant == "unit"):
 		return "write the number and the period as limit: 100/minute"
 	}
@@ -37,10 +39,18 @@ func keyHint(p *pair, set, rule, limit *fieldSet) string {
 	if len(set.names) <= 20 || strings.HasPrefix(hint, "did you mean") {
 		return hint
 	}
-	if isOfLimit {
+	switch source := nearestSource(p.name); {
+	case isOfLimit:
 		return "it belongs in the block of a limit"
+	case isRule && source != "":
+		return ruleFor(source)
 	}
 	return "docs/reference/rules.md lists the keys" // nobody reads that many
+}
+
+// ruleFor says how a rule is limited to values of a source.
+func ruleFor(source string) string {
+	return fmt.Sprintf("write a rule with key: %s for it, and this one beneath its descriptors:", source)
 }
 
 // clipped bounds what a message repeats of a file that may be no rules file at
@@ -88,6 +98,8 @@ func formHint(name string, n *node) string {
 		return fmt.Sprintf("write - {key: %s, limit: 100/minute}", clipped(key))
 	case "value":
 		return "write a rule for each"
+	case "defaults":
+		return "write settings of limits beneath it, such as algorithm: token_bucket"
 	case "tiers":
 		return "write tiers: {by: KEY, limits: {free: 10/minute}}, where KEY is the key of the entry that names the tier"
 	}
