@@ -146,7 +146,7 @@ func (s *AnalyticsServer) notReady() string {
 // handler serves questions, metrics and health.
 func (s *AnalyticsServer) handler() http.Handler {
 	mux := http.NewServeMux()
-	addProbes(mux, s.notReady, nil, "/healthz/ready")
+	addProbes(mux, probe{notReady: s.notReady}, "/healthz/ready")
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })

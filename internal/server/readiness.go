@@ -34,8 +34,7 @@ func (r *readiness) addHealth(mux *http.ServeMux) { r.addNoted(mux, nil) }
 // addNoted adds the probes of a node to mux; what note returns is a second line of
 // readiness, for a person who asks. The node is ready all the same.
 func (r *readiness) addNoted(mux *http.ServeMux, note func() string) {
-	addProbes(mux, r.notReady, note, "/healthz/ready")
-	addReadiness(mux, r.notReady, nil, "/healthcheck")
+	addProbes(mux, probe{r.notReady, note}, "/healthz/ready", "/healthcheck")
 }
 
 // withHealth adds the probes to a handler whose paths they do not meet, as
@@ -53,26 +52,31 @@ func (r *readiness) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// addProbes adds the probes to mux, with readiness at a path: notReady says why a node
-// takes no requests. They need no token: they tell nothing but whether the node is well,
-// to a kubelet that has none.
-func addProbes(mux *http.ServeMux, notReady, note func() string, path string) {
-	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	addReadiness(mux, notReady, note, path)
-}
+// probe says why a node takes no requests, and what is to be known of one that does. Note
+// may be nil.
+type probe struct{ notReady, note func() string }
 
-func addReadiness(mux *http.ServeMux, notReady, note func() string, path string) {
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-		if why := notReady(); why != "" {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, why, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "OK")
-		if note != nil {
-			if text := note(); text != "" {
+// readyPath is where the note is: other paths answer as elsewhere.
+const readyPath = "/healthz/ready"
+
+// addProbes adds the probes to mux, with readiness at the paths. They need no token: they
+// tell nothing but whether the node is well, to a kubelet that has none.
+func addProbes(mux *http.ServeMux, p probe, paths ...string) {
+	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	for _, path := range paths {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if why := p.notReady(); why != "" {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, why, http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "OK")
+			if p.note == nil || path != readyPath {
+				return
+			}
+			if text := p.note(); text != "" {
 				fmt.Fprintln(w, text)
 			}
-		}
-	})
+		})
+	}
 }
