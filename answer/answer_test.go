@@ -251,12 +251,28 @@ func TestWaitForAPlace(t *testing.T) {
 	}
 }
 
-// TestSoft: the number told is the one enforced.
+// TestSoft: the numbers told are those written, though the excess passes too.
 func TestSoft(t *testing.T) {
 	l := named("soft", weir.PerMinute(10, algorithm.FixedWindow))
 	l.Excess = 50
 	c := newClient(t, weir.Limits{l}, answer.IETF08)
-	c.says(12, `Ratelimit-Policy: "soft";q=15;w=60`, `Ratelimit: "soft";r=3;t=40`)
+	const policy = `Ratelimit-Policy: "soft";q=10;w=60`
+	c.says(4, policy, `Ratelimit: "soft";r=6;t=40`)
+	c.says(8, policy, `Ratelimit: "soft";r=0;t=40`)
+	c.says(3, policy, `Ratelimit: "soft";r=0;t=40`)
+	c.says(1, policy, `Ratelimit: "soft";r=0;t=40`, `Retry-After: 40`)
+	c = newClient(t, weir.Limits{l}, answer.IETF08)
+	c.says(12, policy, `Ratelimit: "soft";r=0;t=40`) // never fits without the excess
+}
+
+// A bucket's burst is told as it is written.
+func TestSoftBucket(t *testing.T) {
+	l := named("soft", weir.PerMinute(60, algorithm.TokenBucket))
+	l.Burst, l.Excess = 20, 50
+	c := newClient(t, weir.Limits{l}, answer.IETF08)
+	c.says(15, `Ratelimit-Policy: "soft";q=20;w=20`, `Ratelimit: "soft";r=5;t=1`)
+	c.says(15, `Ratelimit-Policy: "soft";q=20;w=20`, `Ratelimit: "soft";r=0;t=25`) // such a cost fits again
+	c.says(1, `Ratelimit-Policy: "soft";q=20;w=20`, `Ratelimit: "soft";r=0;t=1`, `Retry-After: 1`)
 }
 
 func TestElastic(t *testing.T) {

@@ -56,6 +56,9 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 				// The ceiling is the hard number of the elastic limit behind it.
 				p = lower(p, elastic(&ops[i+1], &ops[i+2]))
 				i += 2
+			} else if i+1 < len(ops) && ops[i+1].Role == weir.Soft {
+				p = written(p, &ops[i+1])
+				i++
 			}
 		case weir.Own:
 			if i+1 < len(ops) && ops[i+1].Role == weir.Pool {
@@ -152,6 +155,17 @@ func elastic(own, pool *weir.Op) policy {
 		p.until, p.wait = q.until, q.wait
 	}
 	p.name, p.refused = name, refused
+	return p
+}
+
+// written returns a soft limit with its numbers as they are written, which soft counts by:
+// clients that knew the excess would use it up.
+func written(hard policy, soft *weir.Op) policy {
+	p := describe(soft)
+	p.name, p.op = hard.name, hard.op
+	if p.refused, p.wait = hard.refused, hard.wait; hard.refused || p.until < 0 {
+		p.until = hard.until
+	}
 	return p
 }
 
