@@ -27,6 +27,9 @@ type Mode struct {
 	// Penalize charges refused requests too, so that whoever keeps on calling
 	// stays refused.
 	Penalize bool
+	// Hidden keeps the limit from the responses to clients: no field and no text names it
+	// or its numbers. It is enforced, and counted, as any other.
+	Hidden bool
 	// Ban refuses a key outright while this limit on its refusals is
 	// exhausted; algorithm.Lockout is made for it. Nil means no bans. It is
 	// compiled with the limit.

@@ -12,6 +12,8 @@ type facts struct {
 	retry int64
 	// degraded: the decision was made without the guarantee that it usually has.
 	degraded bool
+	// hidden: the limit that refuses must not be told of.
+	hidden bool
 }
 
 // until returns the microseconds until more becomes available of the most

@@ -45,7 +45,7 @@ const maxPolicies = 16
 func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 	for i := 0; i < len(ops); i++ {
 		o := &ops[i]
-		if o.Decision.Limit == nil || o.Verb == weir.Refund {
+		if o.Decision.Limit == nil || o.Verb == weir.Refund || o.Written() != nil && o.Written().Hidden {
 			continue
 		}
 		var p policy

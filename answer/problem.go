@@ -153,6 +153,7 @@ func Detail(ops []weir.Op, d weir.Decision) string {
 	if d.Banned() {
 		why = banning
 	}
+	f.hidden = IsHidden(ops, d)
 	return unescape.Replace(string(appendDetail(nil, why, &f, ops, d)))
 }
 
@@ -167,6 +168,8 @@ func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision
 		b = endOfBan(ops, d, f.now).AppendFormat(append(b, r.exhausted...), time.RFC3339)
 	case d.RetryAfter != weir.Never:
 		switch {
+		case why == OverLimit && f.hidden:
+			b = append(b, "too many requests"...)
 		case why == OverLimit && underWay(d):
 			b = append(b, "too many requests are under way"...)
 		case why == OverLimit && d.Limit != nil:
@@ -181,7 +184,7 @@ func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision
 		if b = append(b, " second"...); f.retry != 1 {
 			b = append(b, 's')
 		}
-	case why == OverLimit && len(f.policies) > 0 && f.policies[0].quota > 0:
+	case why == OverLimit && !f.hidden && len(f.policies) > 0 && f.policies[0].quota > 0:
 		b = append(b, "the request costs more than its limit can ever hold"...)
 	default:
 		b = append(b, r.never...)
@@ -191,6 +194,7 @@ func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision
 
 // appendRefusal appends the problem document of a refusal.
 func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d weir.Decision) []byte {
+	f.hidden = IsHidden(ops, d)
 	banned := why == OverLimit && d.Banned()
 	if banned {
 		why = banning
@@ -215,7 +219,7 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d 
 			b = appendString(b, p.name)
 		}
 	}
-	if first && d.Limit != nil && !banned { // refused by whoever asked, for a limit's sake
+	if first && d.Limit != nil && !banned && !f.hidden { // refused by whoever asked, for a limit's sake
 		b = appendString(b, d.Limit.Name)
 	}
 	b = append(b, ']')
@@ -223,7 +227,7 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d 
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, f.retry, 10)
 	}
-	if banned || len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
+	if banned || f.hidden || len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
 		return append(b, '}')
 	}
 	g := d.Guarantee()

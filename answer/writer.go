@@ -33,7 +33,7 @@ type Writer struct {
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var buf [4]policy
 	f := w.factsOf(buf[:0], ops, d, !d.Allowed(), now)
-	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
+	if len(f.policies) == 0 && d.Allowed() && (d.Limit == nil || IsHidden(ops, d)) {
 		return
 	}
 	w.header(h, &f)

@@ -269,5 +269,6 @@ func (b *builder) breach(w *weir.Limit) {
 	case s.Algorithm == nil && (mode == "hard" || mode == "shadow"): // a shadow does not, until it is one no more
 		w.Penalize = b.dialect.penalize
 	}
+	w.Hidden = deref(s.Hidden, false)
 	b.ban(w)
 }

@@ -135,6 +135,9 @@ func Summary(w *weir.Limit) string {
 	if w.Penalize {
 		printf(", counts refusals")
 	}
+	if w.Hidden {
+		printf(", hidden from clients")
+	}
 	if w.Ban != nil {
 		printf(", ban after %d refusals for %s", w.Ban.Count, FormatPeriod(w.Ban.Period))
 	}

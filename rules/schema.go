@@ -133,6 +133,8 @@ type settings struct {
 	Rollout *percent `yaml:"rollout"`
 	// Charge refused requests too.
 	Penalize *bool `yaml:"penalize"`
+	// Keep the limit from the responses to clients: its name, its numbers and what is left.
+	Hidden *bool `yaml:"hidden"`
 	// Refuse a key outright after so many refusals: {after: 5, for: 15m}.
 	Ban *banSpec `yaml:"ban"`
 	// What requests of priority 0, 1, 2 ... may not use: units, or shares of the burst, such

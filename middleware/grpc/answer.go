@@ -56,7 +56,7 @@ func details(r *weir.Request, d weir.Decision) []protoadapt.MessageV1 {
 	quota := &errdetails.QuotaFailure{}
 	for _, o := range r.Ops() {
 		l := o.Decision.Limit
-		if l == nil || o.Decision.Allowed() || d.Banned() && !l.Bans || len(quota.Violations) == maxViolations {
+		if l == nil || o.Written().Hidden || o.Decision.Allowed() || d.Banned() && !l.Bans || len(quota.Violations) == maxViolations {
 			continue
 		}
 		switch o.Role {
@@ -64,11 +64,12 @@ func details(r *weir.Request, d weir.Decision) []protoadapt.MessageV1 {
 			quota.Violations = append(quota.Violations, violation(r.Domain, l))
 		}
 	}
-	if len(quota.Violations) == 0 && d.Limit != nil { // it would have had to wait too long
+	isTold := d.Limit != nil && !answer.IsHidden(r.Ops(), d)
+	if len(quota.Violations) == 0 && isTold { // it would have had to wait too long
 		quota.Violations = append(quota.Violations, violation(r.Domain, d.Limit))
 	}
 	info := &errdetails.ErrorInfo{Reason: Reason, Domain: ErrorDomain, Metadata: map[string]string{"domain": strings.ToValidUTF8(r.Domain, "_")}}
-	if d.Limit != nil {
+	if isTold {
 		info.Metadata["limit"] = strings.ToValidUTF8(d.Limit.Name, "_")
 	}
 	return append(ds, quota, info)

@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -232,6 +233,19 @@ func TestRefusal(t *testing.T) {
 	// Health is asked as often as anybody likes.
 	if _, err := healthpb.NewHealthClient(d.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestHiddenRefusal(t *testing.T) {
+	d := newDesk(t, strings.Replace(perMinute, "}]", ", hidden: true}]", 1), nil)
+	d.left()
+	trailer, err := d.call("x")
+	st := status.Convert(err)
+	if st.Code() != codes.ResourceExhausted || st.Message() != "too many requests; try again in 40 seconds" || trailer.Get("retry-after")[0] != "40" {
+		t.Errorf("refused: %v, %v", trailer, err)
+	}
+	if said := fmt.Sprint(trailer, st.Proto()); strings.Contains(said, "per_minute") || strings.Contains(said, "fixed_window") {
+		t.Errorf("clients are told %s", said)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 )
@@ -67,7 +68,10 @@ func (c *call) refund(ctx context.Context, p *part) error {
 		}
 		for i := range ops {
 			s := &c.statuses[p.indexes[ops[i].Descriptor]]
-			s.limit, s.remaining, s.reset = ops[i].Limit, ops[i].Decision.Remaining, ops[i].Decision.ResetAfter
+			s.remaining, s.reset = ops[i].Decision.Remaining, ops[i].Decision.ResetAfter
+			if !ops[i].Written().Hidden {
+				s.limit = ops[i].Limit
+			}
 		}
 	}
 	if permits {
@@ -78,11 +82,11 @@ func (c *call) refund(ctx context.Context, p *part) error {
 
 // notify fills in the statuses of p's descriptors.
 func (c *call) notify(p *part, d weir.Decision) {
+	ops := p.life.Req.Ops()
 	if len(p.indexes) == 1 {
-		c.set(p.indexes[0], d)
+		c.set(p.indexes[0], d, ops)
 		return
 	}
-	ops := p.life.Req.Ops()
 	for from := 0; from < len(ops); {
 		to := from + 1
 		for to < len(ops) && ops[to].Descriptor == ops[from].Descriptor {
@@ -91,16 +95,20 @@ func (c *call) notify(p *part, d weir.Decision) {
 		folded := weir.Fold(ops[from:to])
 		// A ban that operators put over the rules stands behind all other ops.
 		if at := p.indexes[ops[from].Descriptor]; folded.Limit != nil && !c.statuses[at].over {
-			c.set(at, folded)
+			c.set(at, folded, ops[from:to])
 		}
 		from = to
 	}
 }
 
-// set makes d the status of the descriptor at.
-func (c *call) set(at int, d weir.Decision) {
+// set makes d, made of ops, the status of the descriptor at. Envoy can make header fields
+// of the limit.
+func (c *call) set(at int, d weir.Decision, ops []weir.Op) {
 	s := &c.statuses[at]
 	s.limit, s.remaining, s.over, s.reset = d.Limit, d.Remaining, !d.Allowed(), d.ResetAfter
+	if answer.IsHidden(ops, d) {
+		s.limit = nil
+	}
 	if d.RetryAfter > 0 {
 		// Envoy can make a Retry-After of it.
 		s.reset = d.RetryAfter

@@ -3,6 +3,7 @@ package rls_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
@@ -145,6 +146,22 @@ func fields(res *rlspb.RateLimitResponse) map[string]string {
 }
 
 const fixed = "code: OK current_limit { requests_per_unit: 3 unit: MINUTE name: 'three' } "
+
+// Envoy makes header fields of a status: one of a hidden limit has a code alone.
+func TestHiddenStatus(t *testing.T) {
+	d := newDesk(t, `descriptors:
+- {key: a, limits: [{limit: 3/minute, name: three, algorithm: fixed_window, hidden: true}]}
+- {key: b, limits: [{limit: 3/minute, name: three, algorithm: fixed_window}]}
+`)
+	for left := 2; left >= 0; left-- {
+		more := ""
+		if left > 0 {
+			more = fmt.Sprintf("limit_remaining: %d ", left)
+		}
+		d.want("a=1 / b=1", "OK", "code: OK / "+fixed+more+"duration_until_reset { seconds: 40 }")
+	}
+	d.want("a=1", "OVER_LIMIT", "code: OVER_LIMIT")
+}
 
 func TestStatuses(t *testing.T) {
 	d := newDesk(t, `descriptors:
