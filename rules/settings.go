@@ -96,14 +96,14 @@ var consistencies = map[string]map[string]string{
 		"leaky_queue": "places in a queue cannot be fetched ahead: use consistency: strict, or algorithm: token_bucket",
 		"sliding_log": "a log cannot be fetched ahead: use algorithm: sliding_window, which is as strict",
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
-		"lockout":     "failures cannot be fetched ahead: use consistency: strict",
+		"lockout":     "failures cannot be fetched ahead: use strict or local consistency",
 	},
 	"eventual": {
 		"leaky_queue": "a queue has one order: use consistency: strict, or algorithm: token_bucket",
 		"sliding_log": "a log cannot be told later: use algorithm: sliding_window",
 		"concurrency": "leases cannot be told later: use consistency: leased",
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
-		"lockout":     "failures cannot be told later: use consistency: strict",
+		"lockout":     "failures cannot be told later: use strict or local consistency",
 	},
 	"strict": {
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",

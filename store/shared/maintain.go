@@ -145,8 +145,9 @@ func (m *maintenance) breakerClosed() {
 }
 
 // Close implements weir.Store: it gives back what was fetched and not spent, and
-// waits for calls under way. It closes neither the shared nor the local store. That the
-// shared store does not answer is logged and is no error; any other error is returned.
+// waits for calls under way, but not for a probe of a store that does not answer. It
+// closes neither the shared nor the local store. That the shared store does not answer
+// is logged and is no error; any other error is returned.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		s.maintenance.running.Wait()

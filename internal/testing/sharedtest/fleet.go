@@ -29,7 +29,9 @@ func newFleet(t *testing.T, newNode New, n int, opt Options) *fleet {
 	f := &fleet{T: t, newNode: newNode, shared: newFaulty(t, opt.Now)}
 	opt.Nodes = max(opt.Nodes, n)
 	if opt.Prompt {
-		f.shared.limit.Store(int64(cmp.Or(opt.Timeout, 20*time.Millisecond)))
+		within := cmp.Or(opt.Timeout, 20*time.Millisecond)
+		f.shared.limit.Store(int64(within))
+		t.Cleanup(func() { time.Sleep(within) }) // a probe that is under way when a node is closed ends by then
 	}
 	for range n {
 		f.nodes = append(f.nodes, f.node(opt))
