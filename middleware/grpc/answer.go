@@ -64,12 +64,12 @@ func details(r *weir.Request, d weir.Decision) []protoadapt.MessageV1 {
 			quota.Violations = append(quota.Violations, violation(r.Domain, l))
 		}
 	}
-	isTold := d.Limit != nil && !answer.IsHidden(r.Ops(), d)
-	if len(quota.Violations) == 0 && isTold { // it would have had to wait too long
+	isNamed := d.Limit != nil && !answer.IsHidden(r.Ops(), d)
+	if len(quota.Violations) == 0 && isNamed { // it would have had to wait too long
 		quota.Violations = append(quota.Violations, violation(r.Domain, d.Limit))
 	}
 	info := &errdetails.ErrorInfo{Reason: Reason, Domain: ErrorDomain, Metadata: map[string]string{"domain": strings.ToValidUTF8(r.Domain, "_")}}
-	if isTold {
+	if isNamed {
 		info.Metadata["limit"] = strings.ToValidUTF8(d.Limit.Name, "_")
 	}
 	return append(ds, quota, info)
