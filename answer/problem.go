@@ -147,13 +147,12 @@ func (w *Writer) statusOf(why Reason) int {
 // protocols that have no problem document.
 func Detail(ops []weir.Op, d weir.Decision) string {
 	var buf [4]policy
-	f := facts{policies: stated(buf[:0], ops, d, true), now: time.Now().UnixMicro()}
+	f := facts{policies: stated(buf[:0], ops, d, true), now: time.Now().UnixMicro(), hidden: IsHidden(ops, d)}
 	f.retry = retrySeconds(f.policies, d)
 	why := OverLimit
 	if d.Banned() {
 		why = banning
 	}
-	f.hidden = IsHidden(ops, d)
 	return unescape.Replace(string(appendDetail(nil, why, &f, ops, d)))
 }
 
@@ -194,7 +193,6 @@ func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision
 
 // appendRefusal appends the problem document of a refusal.
 func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d weir.Decision) []byte {
-	f.hidden = IsHidden(ops, d)
 	banned := why == OverLimit && d.Banned()
 	if banned {
 		why = banning

@@ -44,6 +44,7 @@ func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64
 func (w *Writer) factsOf(room []policy, ops []weir.Op, d weir.Decision, refused bool, now int64) facts {
 	f := facts{policies: stated(room, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
 	if refused {
+		f.hidden = IsHidden(ops, d)
 		w.delay(&f, d)
 	}
 	return f
