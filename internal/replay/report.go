@@ -141,17 +141,9 @@ func (r *Replay) difference(i int) *Difference {
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// files are those that the trial is of.
-func (t *trial) files() []string {
-	if t.gateway != nil {
-		return []string{t.gateway.File}
-	}
-	return t.set.Files()
-}
-
 func (t *trial) report() Outcome {
 	out := Outcome{
-		Files: t.files(), Domain: t.domain,
+		Files: t.files, Domain: t.domain,
 		Refused: t.refused, Soft: t.soft, Delayed: t.delayed, Unlimited: t.unlimited, Unended: t.unended,
 		RefusedClients: number(&t.refusedClients),
 		Series:         t.series.report(),

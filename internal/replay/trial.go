@@ -17,11 +17,12 @@ import (
 
 // trial is one set of rules that is tried, or the gateway of a configuration.
 type trial struct {
-	set     *rules.Set
-	gateway *Gateway
-	domain  string
-	plan    *plan
-	untold  [][]string
+	files  []string
+	rules  weir.Rules
+	domain string
+	// ask is that of [Gateway], or what newPlan makes of the rules.
+	ask    func(*weir.Request, *accesslog.Line) bool
+	untold [][]string
 	// now is the log's clock, in microseconds. It never goes back.
 	now int64
 	// clock is the same for the store, which looks at it by itself too.
@@ -40,16 +41,18 @@ type trial struct {
 }
 
 func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
-	t := &trial{set: set, gateway: gateway, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
-	var limits []rules.LimitRef
-	if gateway != nil {
-		t.domain, limits = gateway.Domain, gateway.Limits
-	} else if err := t.planSet(opt); err != nil {
-		return nil, err
+	t := &trial{tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
+	if gateway == nil {
+		p, err := t.plan(set, opt)
+		if err != nil {
+			return nil, err
+		}
+		gateway = p
 	} else {
-		limits = set.LimitRefs()
+		t.files = []string{gateway.File}
 	}
-	for _, p := range limits {
+	t.domain, t.rules, t.ask = gateway.Domain, gateway.Rules, gateway.Ask
+	for _, p := range gateway.Limits {
 		one, err := newTally(p)
 		if err != nil {
 			return nil, err
@@ -65,19 +68,25 @@ func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
 	return t, nil
 }
 
-// planSet plans what the limits of the set are asked about a line.
-func (t *trial) planSet(opt *Options) (err error) {
-	if t.domain, err = t.set.Domain(opt.Domain); err != nil {
-		return err
+// plan returns a set as a gateway would ask it: about all that lines tell.
+func (t *trial) plan(set *rules.Set, opt *Options) (*Gateway, error) {
+	domain, err := set.Domain(opt.Domain)
+	if err != nil {
+		return nil, err
 	}
-	if t.plan, t.untold, err = newPlan(t.set, t.domain, opt); err != nil {
-		return err
+	p, untold, err := newPlan(set, domain, opt)
+	if err != nil {
+		return nil, err
 	}
-	if len(t.plan.descriptors) == 0 {
-		return fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
-			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
+	if len(p.descriptors) == 0 {
+		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
+			domain, strings.Join(facts.Known(), ", "), wanted(untold))
 	}
-	return nil
+	t.files, t.untold = set.Files(), untold
+	return &Gateway{Domain: domain, Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
+		p.fill(r, l)
+		return true
+	}}, nil
 }
 
 // wanted lists the keys that lines do not tell.
@@ -97,11 +106,7 @@ func wanted(lists [][]string) string {
 // a log does not tell when its requests ended.
 func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	from := len(dst)
-	if t.gateway != nil {
-		dst = t.gateway.Rules.Match(dst, r)
-	} else {
-		dst = t.set.Match(dst, r)
-	}
+	dst = t.rules.Match(dst, r)
 	kept := dst[:from]
 	for _, op := range dst[from:] {
 		if op.Limit == nil || op.Limit.Traits()&weir.Leases == 0 {
@@ -121,9 +126,7 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	r := t.request
 	r.Reset()
 	r.Domain = t.domain
-	if t.gateway == nil {
-		t.plan.fill(r, l)
-	} else if !t.gateway.Ask(r, l) {
+	if !t.ask(r, l) {
 		r.Reset()
 		r.Domain = t.domain
 	}
