@@ -162,8 +162,8 @@ func (s *remote) unreachable(err error) string {
 	return ""
 }
 
-// isFlag finds the field of a body at fault that a flag gives.
-var isFlag = regexp.MustCompile(`^#/(cost|domain|lease|limit|reason): `)
+// flagField finds the field of a body at fault that a flag gives.
+var flagField = regexp.MustCompile(`^#/(cost|domain|lease|limit|reason): `)
 
 // detail returns what a problem document says, after a colon.
 func detail(body []byte) string {
@@ -173,5 +173,5 @@ func detail(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
 		return ""
 	}
-	return ": " + live.Printable(isFlag.ReplaceAllString(problem.Detail, "--$1: "))
+	return ": " + live.Printable(flagField.ReplaceAllString(problem.Detail, "--$1: "))
 }
