@@ -98,15 +98,19 @@ func (s *coverage) watch(ctx context.Context) {
 	}
 }
 
-// warnOfUncounted tells of limits in words that count nothing here, and of routes on
-// which they do not count: their requests are asked about by other things than the
-// client's address.
-func (s *coverage) warnOfUncounted() {
+// warnOfNeverPaths tells of routes that no request takes.
+func (s *coverage) warnOfNeverPaths() {
 	for i := range s.conf.Routes {
 		if why, cure := neverPath(s.conf.Routes[i].Path); why != "" {
 			s.log.Warn("route without effect: no request has its path; "+cure, "route", i+1, "path", s.conf.Routes[i].Path, "reason", why)
 		}
 	}
+}
+
+// warnOfUncounted tells of limits in words that count nothing here, and of routes on
+// which they do not count: their requests are asked about by other things than the
+// client's address.
+func (s *coverage) warnOfUncounted() {
 	words := s.rules.words
 	for i := range words.limits[:words.general] {
 		l := &words.limits[i]
@@ -136,6 +140,7 @@ func mayBeMissing(key string) bool {
 // by which they cannot be answered: a request that meets one is not let through.
 func (s *coverage) warnOfAsked() {
 	if !s.conf.forwards() {
+		s.warnOfNeverPaths()
 		s.warnOfUncounted()
 		s.warn()
 	}

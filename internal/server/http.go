@@ -121,6 +121,7 @@ func (s *Server) gateway() (*gateway.Gateway, error) {
 	}
 	opt.Limits.Shed = s.shed
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity.Resolver, s.answer, s.log
+	s.coverage.warnOfNeverPaths()
 	s.coverage.warnOfUncounted()
 	s.coverage.warn()
 	return gateway.New(opt)
