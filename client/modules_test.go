@@ -67,14 +67,21 @@ func hasAdapted(t *testing.T, python string) bool {
 	return exec.CommandContext(t.Context(), python, "-c", "import requests, httpx, trio").Run() == nil
 }
 
-// TestModuleTypes has TypeScript check a program that uses each module.
-func TestModuleTypes(t *testing.T) {
+// typeScript returns the compiler, for a test that runs beside others.
+func typeScript(t *testing.T) string {
+	t.Helper()
 	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {
 		t.Skip("the compiler takes its time: `make test` runs it, or WEIR_REQUIRE_SERVERS=1")
 	}
 	t.Parallel()
+	return servertest.Binary(t, "tsc")
+}
+
+// TestModuleTypes has TypeScript check a program that uses each module.
+func TestModuleTypes(t *testing.T) {
+	tsc := typeScript(t)
 	for _, folder := range []string{"browser", "node"} {
-		run(t, folder, nil, servertest.Binary(t, "tsc"), "--noEmit", "--strict", "--target", "es2022",
+		run(t, folder, nil, tsc, "--noEmit", "--strict", "--target", "es2022",
 			"--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom", "test/types.ts")
 	}
 }
@@ -82,10 +89,7 @@ func TestModuleTypes(t *testing.T) {
 // TestReadmeTypes has TypeScript check the programs of the README of client/node, with the
 // libraries that they name.
 func TestReadmeTypes(t *testing.T) {
-	if os.Getenv("WEIR_REQUIRE_SERVERS") != "1" || testing.Short() {
-		t.Skip("the compiler takes its time: `make test` runs it, or WEIR_REQUIRE_SERVERS=1")
-	}
-	t.Parallel()
+	tsc := typeScript(t)
 	dir := t.TempDir()
 	modules := filepath.Join(dir, "node_modules")
 	if err := os.MkdirAll(filepath.Join(modules, "@weirlimit"), 0o700); err != nil {
@@ -115,7 +119,7 @@ func TestReadmeTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, dir, nil, servertest.Binary(t, "tsc"), args...)
+	run(t, dir, nil, tsc, args...)
 }
 
 // run runs a command in a folder, and fails with what it said if it fails.
