@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 func TestAddressDoesNotAllocate(t *testing.T) {
@@ -23,7 +25,7 @@ func TestAddressDoesNotAllocate(t *testing.T) {
 		{"X-Real-Ip", "203.0.113.7"},
 		{"", ""},
 	} {
-		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: h.name}})
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: h.name}})
 		p, err := r.Plan([]identity.Descriptor{
 			{Entries: []identity.EntryFrom{{From: "remote_address"}, {From: "method"}, {From: "path"}, {From: "host"}}},
 			{Entries: []identity.EntryFrom{{From: "remote_address/48"}}},
@@ -58,7 +60,7 @@ func TestCanonicalDoesNotAllocate(t *testing.T) {
 		}
 	}
 	// What is not canonical is written into memory that is used again.
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	u, err := url.ParseRequestURI("/a/../b%20c")
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +81,12 @@ func TestCanonicalDoesNotAllocate(t *testing.T) {
 // TestVerifiedTokensAreRemembered: a signature is computed once, and a key is
 // sealed in place.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key"}}, User: []string{"jwt:sub"},
-		JWT: identity.JWTOptions{KeyFile: write(t, "keys.pem", string(publicPEM(ecKey().Public()))), Now: fixed},
+		Token: identitytest.Tokens(t, credentials.JWTOptions{KeyFile: identitytest.Write(t, "keys.pem", string(identitytest.PublicPEM(identitytest.ECKey().Public()))), Now: identitytest.Fixed}),
 	})
-	f := withKey("some-key-of-a-common-length-0123456789")
-	f.Header["Authorization"] = []string{"Bearer " + sign(t, jose.ES256, ecKey(), "", good)}
+	f := identitytest.WithKey("some-key-of-a-common-length-0123456789")
+	f.Header["Authorization"] = []string{"Bearer " + identitytest.Sign(t, jose.ES256, identitytest.ECKey(), "", identitytest.Good)}
 	for _, from := range []string{"user", "api_key", "client", "jwt:sub"} {
 		p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
 		if err != nil {
@@ -112,14 +114,14 @@ func noAllocations(t *testing.T, r *identity.Resolver, p *identity.Plan, f ident
 }
 
 func TestRulePlanDoesNotAllocate(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	p := r.RulePlan(lists{"": keyLists("path,remote_address", "method", "header:X-Api-Key", "remote_address")}, 0)
-	noAllocations(t, r, p, withKey("k"))
+	noAllocations(t, r, p, identitytest.WithKey("k"))
 }
 
 // TestFoldDoesNotAllocate: names in ASCII are folded in memory that is used again.
 func TestFoldDoesNotAllocate(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	rs := accountPlan(t, r, true)
 	for _, path := range []string{"/login/victim", "/login/VicTim%20"} {
 		var req weir.Request
@@ -139,7 +141,7 @@ func TestFoldDoesNotAllocate(t *testing.T) {
 
 // TestOneReadingDoesNotAllocate: what is there once costs no more than before.
 func TestOneReadingDoesNotAllocate(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "query:user_id"}, {From: "cookie:user_id"}, {From: "header:X-User-Id"}}}})
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,10 @@ package identity
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"slices"
+	"sync/atomic"
 )
 
 // APIKeyOptions says where an API key is sent.
@@ -20,6 +22,21 @@ type APIKeyOptions struct {
 	Secret Secret `yaml:"-"`
 }
 
+// KeyTable knows API keys. Safe for concurrent use.
+type KeyTable interface {
+	// Key returns the key whose SHA-256 is sum, nil if there is none. A key is the same
+	// pointer each time.
+	Key(sum [sha256.Size]byte) *Key
+	// TierOf returns the tier of a user, "" if the table has none.
+	TierOf(user string) string
+}
+
+// Key is what a table says of an API key: whose it is, and the tier. Both may be empty.
+type Key struct {
+	User, Tier string
+	warned     atomic.Bool // that the key is short
+}
+
 // maxCredential bounds a key or a token, in bytes. A longer one is none.
 const (
 	maxKey   = 512
@@ -33,17 +50,17 @@ const minKey = 16
 type apiKeys struct {
 	from   claimants
 	secret Secret
-	file   *KeyFile
+	table  KeyTable // nil: any key is one
 }
 
-func newAPIKeys(o APIKeyOptions, file *KeyFile) (*apiKeys, error) {
+func newAPIKeys(o APIKeyOptions, table KeyTable) (*apiKeys, error) {
 	if len(o.From) == 0 {
-		if file != nil {
+		if table != nil {
 			return nil, errors.New("api_key: set from, where requests have the key, to use a file of keys")
 		}
 		return nil, nil
 	}
-	k := &apiKeys{file: file}
+	k := &apiKeys{table: table}
 	var err error
 	if k.from, err = credentials("api_key", o.From); err != nil {
 		return nil, err

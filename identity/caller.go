@@ -44,11 +44,10 @@ type Caller struct {
 	r *Resolver
 	found
 
-	text    scratch
-	entries []weir.Entry
-	others  []string // of the entries of a descriptor, see appendReadings
-	// Each has a secret of its own.
-	keySealer, tokenSealer sealer
+	text      scratch
+	entries   []weir.Entry
+	others    []string // of the entries of a descriptor, see appendReadings
+	keySealer sealer
 }
 
 // found is what a caller has of one request: all that points into it.
@@ -62,8 +61,8 @@ type found struct {
 	address            netip.Addr
 	method, host, path string
 	user, tier, apiKey string
-	keyRow             *keyRow
-	claims             *claims
+	keyRow             *Key
+	claims             Claims
 	// Faults of the request, nil if there are none.
 	methodErr, hostErr, pathErr, formErr error
 }

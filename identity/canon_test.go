@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // TestCanonicalPath is group 2 of the threats: every way to write one path.
@@ -85,7 +86,7 @@ func TestUnreadablePath(t *testing.T) {
 }
 
 func TestCanonicalHostAndMethod(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(want string, facts ...identity.Facts) {
 		t.Helper()
 		for _, f := range facts {
@@ -131,7 +132,7 @@ func TestCanonicalHostAndMethod(t *testing.T) {
 func TestMethodOverride(t *testing.T) {
 	f := func(want, override, method, header string) {
 		t.Helper()
-		c := newResolver(t, identity.Options{MethodOverride: override}).Acquire()
+		c := identitytest.New(t, identity.Options{MethodOverride: override}).Acquire()
 		c.SetHTTP(read(t, "192.0.2.1:1", method+" / HTTP/1.1\nHost: h\nX-HTTP-Method-Override: "+header))
 		if got := c.Method(); got != want {
 			t.Errorf("%q: %s %s is %s, not %s", override, method, header, got, want)
@@ -150,7 +151,7 @@ func TestMethodOverride(t *testing.T) {
 // TestDoorsAgree: a request read by net/http, over HTTP/1.1 or with the pseudo
 // headers of HTTP/2, and the same told as facts, are one.
 func TestDoorsAgree(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	for _, target := range []string{
 		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/login/", "/a%2fb", "/login;x=1", "/a%20b", `/a"b`, "/a\\b", "/%E2%82%AC", "/a%3fb?c", "/%25", "/%256c",
 		"http://Example.com:80/login?x=1", "http://example.com", "/a//b/", "/a!b'(c)*d", "/a%21b%27(c%29", "/a[b]{c}|^`", "/*", "//example.com/a", "/a;b;c/d%3be",
@@ -186,7 +187,7 @@ func TestDoorsAgree(t *testing.T) {
 // TestHTTPVersionsAgree: what a server makes of the Host of HTTP/1.1 and of
 // the :authority of HTTP/2 is one host, and the paths are one.
 func TestHTTPVersionsAgree(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		c := r.Acquire()
 		defer c.Release()
@@ -271,7 +272,7 @@ func FuzzHost(f *testing.F) {
 	for _, s := range []string{"Example.COM.:80", "[2001:DB8::1]:443", "a..b", "h\r\nx", "xn--bcher-kva.example", "[::ffff:1.2.3.4]"} {
 		f.Add(s)
 	}
-	r := newResolver(f, identity.Options{})
+	r := identitytest.New(f, identity.Options{})
 	f.Fuzz(func(t *testing.T, host string) {
 		c := r.Acquire()
 		defer c.Release()

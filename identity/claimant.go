@@ -31,7 +31,7 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) (claimant
 			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
 		case word == "jwt" && arg != "":
 			if r.tokens == nil {
-				return nil, fmt.Errorf("%s: %s: no token is believed: set identity.jwt (Options.JWT)", what, text)
+				return nil, fmt.Errorf("%s: %s: no token is believed: set identity.jwt (Options.Token)", what, text)
 			}
 			all = append(all, claimant{fromJWT, arg})
 		case what == "user" && text == "api_key", what == "tier" && text == "keys":

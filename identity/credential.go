@@ -94,8 +94,8 @@ func hidesToken(r *Resolver, line string) bool {
 
 // isBearer reports whether the file has word, and keys are sent as bearer tokens.
 func (k *apiKeys) isBearer(word string) bool {
-	return k != nil && k.file != nil && len(word) <= maxKey &&
-		slices.Contains(k.from, claimant{fromBearer, ""}) && k.file.key(sha256.Sum256([]byte(word))) != nil
+	return k != nil && k.table != nil && len(word) <= maxKey &&
+		slices.Contains(k.from, claimant{fromBearer, ""}) && k.table.Key(sha256.Sum256([]byte(word))) != nil
 }
 
 // isBearer reports whether word is a signed token, and tokens are sent as bearer tokens.

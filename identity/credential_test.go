@@ -15,7 +15,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
@@ -27,9 +29,9 @@ const (
 
 // byKeys returns a resolver of API keys from everywhere.
 func byKeys(t testing.TB, from ...string) *identity.Resolver {
-	return newResolver(t, identity.Options{
+	return identitytest.New(t, identity.Options{
 		APIKey: identity.APIKeyOptions{From: from}, User: []string{"api_key"},
-		Keys: keyFile(t, "keys.yaml", "- {sha256: "+sha256Hex(knownKey)+", user: alice}\n"),
+		Keys: identitytest.Keys(t, "keys.yaml", "- {sha256: "+identitytest.Digest(knownKey)+", user: alice}\n"),
 	})
 }
 
@@ -176,11 +178,14 @@ func TestCredentialsThatAreUnclear(t *testing.T) {
 
 // TestTokensThatAreUnclear: a signed token is one, in the form that signers write.
 func TestTokensThatAreUnclear(t *testing.T) {
-	r := newResolver(t, identity.Options{
-		User: []string{"jwt:sub"}, APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key", "bearer"}},
-		JWT: identity.JWTOptions{KeyFile: write(t, "keys.pem", string(publicPEM(ecKey().Public()))), From: []string{"bearer", "cookie:session", "query:token"}, Now: fixed},
+	tokens := identitytest.Tokens(t, credentials.JWTOptions{
+		KeyFile: identitytest.Write(t, "keys.pem", string(identitytest.PublicPEM(identitytest.ECKey().Public()))), Now: identitytest.Fixed,
 	})
-	token, other := sign(t, jose.ES256, ecKey(), "", good), sign(t, jose.ES256, ecKey(), "", good)
+	tokens.From = []string{"bearer", "cookie:session", "query:token"}
+	r := identitytest.New(t, identity.Options{
+		User: []string{"jwt:sub"}, APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key", "bearer"}}, Token: tokens,
+	})
+	token, other := identitytest.Sign(t, jose.ES256, identitytest.ECKey(), "", identitytest.Good), identitytest.Sign(t, jose.ES256, identitytest.ECKey(), "", identitytest.Good)
 	f := func(want string, refused bool, facts identity.Facts) {
 		t.Helper()
 		if got, no := asked(t, r, facts); got != want || no != refused {
@@ -207,7 +212,7 @@ func TestTokensThatAreUnclear(t *testing.T) {
 
 // TestProxyFieldsThatAreUnclear: what a trusted proxy says, it says once.
 func TestProxyFieldsThatAreUnclear(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		User: []string{"header:X-User"}, MethodOverride: "X-HTTP-Method-Override",
 		Proxies: identity.ProxyOptions{Trusted: prefixes("192.0.2.1/32")},
 	})
@@ -230,7 +235,7 @@ func TestProxyFieldsThatAreUnclear(t *testing.T) {
 // TestTargetsThatAreUnclear: what has to be escaped in a target, and is not, is
 // refused, in the path and in the query, whatever is asked for.
 func TestTargetsThatAreUnclear(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	p, err := r.Plan(nil)
 	if err != nil {
 		t.Fatal(err)

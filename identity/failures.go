@@ -2,14 +2,10 @@ package identity
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync/atomic"
-
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/weirlimit/weir/internal/faults"
 )
@@ -57,25 +53,6 @@ var failureWords = [numFailures]struct{ kind, reason string }{
 	tokenNoUser:         {"jwt", "no_user"},
 	keyUnknown:          {"api_key", "unknown"},
 	keyTooLong:          {"api_key", "too_long"},
-}
-
-// failureOf returns why a token is not believed.
-func failureOf(err error) failure {
-	if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
-		return tokenAlgorithm
-	}
-	for _, c := range []struct {
-		err error
-		is  failure
-	}{
-		{errUnknownKey, tokenUnknownKey}, {jose.ErrUnsupportedAlgorithm, tokenUnknownKey}, {jose.ErrUnsupportedKeyType, tokenUnknownKey}, {jose.ErrCryptoFailure, tokenSignature}, {errNoExpiry, tokenNoExpiry}, {errIssuer, tokenIssuer},
-		{jwt.ErrExpired, tokenExpired}, {jwt.ErrNotValidYet, tokenNotYetValid}, {jwt.ErrIssuedInTheFuture, tokenIssuedInFuture}, {jwt.ErrInvalidAudience, tokenAudience},
-	} {
-		if errors.Is(err, c.err) {
-			return c.is
-		}
-	}
-	return tokenMalformed
 }
 
 // Failure is how often credentials were not believed for one reason.
@@ -174,7 +151,7 @@ func (p *reports) fail(c *Caller, f failure) {
 // for all keys. It does not log the key.
 func (p *reports) reportShortKey(c *Caller) {
 	if !c.keyRow.warned.Load() && p.short.IsDue() && c.keyRow.warned.CompareAndSwap(false, true) {
-		p.log.Warn("API key has fewer than 16 bytes and can be guessed; replace it by a random one (openssl rand -hex 16)", "user", c.keyRow.user, "client", c.Address())
+		p.log.Warn("API key has fewer than 16 bytes and can be guessed; replace it by a random one (openssl rand -hex 16)", "user", c.keyRow.User, "client", c.Address())
 	}
 }
 

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // failuresOf returns what was counted, without what has not occurred.
@@ -47,32 +48,34 @@ func identify(r *identity.Resolver, f identity.Facts) {
 // logged without itself; one that is believed, and none, are not.
 func TestFamilyIdentityFailures(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
-	hs := func(payload string) string { return sign(t, jose.HS256, []byte(secret), "", payload) }
-	set := jwks(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "one", Algorithm: "RS256"}, jose.JSONWebKey{Key: ecKey().Public(), KeyID: "two"})
-	options := func(change func(*identity.Options)) identity.Options {
+	hs := func(payload string) string { return identitytest.Sign(t, jose.HS256, []byte(secret), "", payload) }
+	set := identitytest.JWKS(jose.JSONWebKey{Key: identitytest.RSAKey().Public(), KeyID: "one", Algorithm: "RS256"}, jose.JSONWebKey{Key: identitytest.ECKey().Public(), KeyID: "two"})
+	options := func(change func(*identity.Options, *credentials.JWTOptions)) identity.Options {
 		o := identity.Options{
 			User: []string{"jwt:sub", "api_key"}, Tier: []string{"jwt:tier", "keys"},
 			APIKey: identity.APIKeyOptions{From: []string{"header:X-Api-Key"}, Secret: identity.Secret(secret)},
-			Keys:   keyFile(t, "keys.yaml", fmt.Sprintf("- {sha256: %s, user: bob, tier: gold}", sha256Hex("demo-key-of-0123"))),
-			JWT: identity.JWTOptions{Secret: identity.Secret(secret), Issuers: []string{"https://issuer.example"}, Audiences: []string{"weir"},
-				Now: fixed},
+			Keys:   identitytest.Keys(t, "keys.yaml", fmt.Sprintf("- {sha256: %s, user: bob, tier: gold}", identitytest.Digest("demo-key-of-0123"))),
 		}
-		if change != nil {
-			change(&o)
+		jwt := credentials.JWTOptions{Issuers: []string{"https://issuer.example"}, Audiences: []string{"weir"}, Now: identitytest.Fixed}
+		if jwt.Secret = identity.Secret(secret); change != nil {
+			change(&o, &jwt)
 		}
+		o.Token = identitytest.Tokens(t, jwt)
 		return o
 	}
-	public := func(o *identity.Options) { o.JWT.Secret, o.JWT.KeyFile = nil, write(t, "set.json", set) }
-	bearerKeys := func(o *identity.Options) { o.APIKey.From = []string{"bearer"} }
-	claims := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	public := func(_ *identity.Options, jwt *credentials.JWTOptions) {
+		jwt.Secret, jwt.KeyFile = nil, identitytest.Write(t, "set.json", set)
+	}
+	bearerKeys := func(o *identity.Options, _ *credentials.JWTOptions) { o.APIKey.From = []string{"bearer"} }
+	claims := func(old, new string) string { return strings.Replace(identitytest.Good, old, new, 1) }
 	withBearer := func(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 	for name, c := range map[string]struct {
 		header http.Header
 		want   string // empty for none
-		change func(*identity.Options)
+		change func(*identity.Options, *credentials.JWTOptions)
 	}{
 		"nothing":               {http.Header{}, "", nil},
-		"a good token":          {withBearer(hs(good)), "", nil},
+		"a good token":          {withBearer(hs(identitytest.Good)), "", nil},
 		"a good key":            {http.Header{"X-Api-Key": {"demo-key-of-0123"}}, "", nil},
 		"expired":               {withBearer(hs(claims("1800000100", "1700000000"))), "jwt expired", nil},
 		"not yet valid":         {withBearer(hs(claims("1799999900", "1800005000"))), "jwt not_yet_valid", nil},
@@ -82,13 +85,13 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		"no issuer":             {withBearer(hs(claims(`"iss":"https://issuer.example",`, ""))), "jwt wrong_issuer", nil},
 		"wrong audience":        {withBearer(hs(claims(`"weir",`, ""))), "jwt wrong_audience", nil},
 		"no audience":           {withBearer(hs(claims(`"aud":["weir","other"],`, ""))), "jwt wrong_audience", nil},
-		"bad signature":         {withBearer(sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", good)), "jwt bad_signature", nil},
-		"bad RSA signature":     {withBearer(sign(t, jose.RS256, otherKey(), "one", good)), "jwt bad_signature", public},
-		"unknown key":           {withBearer(sign(t, jose.RS256, rsaKey(), "three", good)), "jwt unknown_key", public},
-		"unknown kind of key":   {withBearer(sign(t, jose.ES256, ecKey(), "one", good)), "jwt unknown_key", public},
-		"another algorithm":     {withBearer(sign(t, jose.RS256, rsaKey(), "", good)), "jwt algorithm", nil},
-		"none":                  {withBearer(raw(`{"alg":"none"}`, good, "")), "jwt algorithm", nil},
-		"no JSON":               {withBearer(raw(`x`, good, "s")), "jwt malformed", nil},
+		"bad signature":         {withBearer(identitytest.Sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", identitytest.Good)), "jwt bad_signature", nil},
+		"bad RSA signature":     {withBearer(identitytest.Sign(t, jose.RS256, identitytest.OtherKey(), "one", identitytest.Good)), "jwt bad_signature", public},
+		"unknown key":           {withBearer(identitytest.Sign(t, jose.RS256, identitytest.RSAKey(), "three", identitytest.Good)), "jwt unknown_key", public},
+		"unknown kind of key":   {withBearer(identitytest.Sign(t, jose.ES256, identitytest.ECKey(), "one", identitytest.Good)), "jwt unknown_key", public},
+		"another algorithm":     {withBearer(identitytest.Sign(t, jose.RS256, identitytest.RSAKey(), "", identitytest.Good)), "jwt algorithm", nil},
+		"none":                  {withBearer(identitytest.Raw(`{"alg":"none"}`, identitytest.Good, "")), "jwt algorithm", nil},
+		"no JSON":               {withBearer(identitytest.Raw(`x`, identitytest.Good, "s")), "jwt malformed", nil},
 		"claims that are none":  {withBearer(hs(`[]`)), "jwt malformed", nil},
 		"opaque":                {withBearer("opaque"), "jwt malformed", nil},
 		"too long":              {withBearer(hs(claims(`"n"`, `"x":"`+strings.Repeat("y", 9000)+`","n"`))), "jwt too_long", nil},
@@ -97,21 +100,21 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		"unknown API key":       {http.Header{"X-Api-Key": {"unknown-but-secret"}}, "api_key unknown", nil},
 		"long API key":          {http.Header{"X-Api-Key": {strings.Repeat("k", 513)}}, "api_key too_long", nil},
 		"two keys":              {http.Header{"X-Api-Key": {"demo-key-of-0123", "other"}}, "credential unclear", nil},
-		"two tokens":            {http.Header{"Authorization": {"Bearer " + hs(good), "Bearer x"}}, "credential unclear", nil},
-		"a tab":                 {http.Header{"Authorization": {"Bearer\t" + hs(good)}}, "credential unclear", nil},
+		"two tokens":            {http.Header{"Authorization": {"Bearer " + hs(identitytest.Good), "Bearer x"}}, "credential unclear", nil},
+		"a tab":                 {http.Header{"Authorization": {"Bearer\t" + hs(identitytest.Good)}}, "credential unclear", nil},
 		"a look-alike":          {http.Header{"X_api_key": {"demo-key-of-0123"}}, "credential unclear", nil},
 		// Keys and tokens in one place: what is one is not a broken other.
 		"a key as bearer":           {withBearer("demo-key-of-0123"), "", bearerKeys},
-		"a token as bearer":         {withBearer(hs(good)), "", bearerKeys},
+		"a token as bearer":         {withBearer(hs(identitytest.Good)), "", bearerKeys},
 		"an unknown key as bearer":  {withBearer("no-such-key"), "api_key unknown", bearerKeys},
-		"a broken token as bearer":  {withBearer(sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", good)), "jwt bad_signature", bearerKeys},
-		"a key beside a good token": {http.Header{"Authorization": {"Bearer " + hs(good)}, "X-Api-Key": {"demo-key-of-0123"}}, "", nil},
+		"a broken token as bearer":  {withBearer(identitytest.Sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", identitytest.Good)), "jwt bad_signature", bearerKeys},
+		"a key beside a good token": {http.Header{"Authorization": {"Bearer " + hs(identitytest.Good)}, "X-Api-Key": {"demo-key-of-0123"}}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			o := options(c.change)
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
-			r := newResolver(t, o)
+			r := identitytest.New(t, o)
 			identify(r, identity.Facts{Method: "GET", Path: "/", Header: c.header})
 			want := map[string]uint64{}
 			if c.want != "" {
@@ -140,7 +143,7 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		var log bytes.Buffer
 		o := options(nil)
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
-		r := newResolver(t, o)
+		r := identitytest.New(t, o)
 		for range 30 {
 			for range 10 {
 				identify(r, identity.Facts{Method: "GET", Path: "/", Header: http.Header{"X-Api-Key": {"unknown"}}})
@@ -162,7 +165,7 @@ func TestFamilyIdentityFailures(t *testing.T) {
 func TestFamilyUntrustedForwarding(t *testing.T) {
 	var log bytes.Buffer
 	text := slog.New(slog.NewTextHandler(&log, nil))
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}, User: []string{"header:X-User"}, Log: text,
 	})
 	ask := func(peer netip.Addr, fields ...string) {
@@ -242,7 +245,7 @@ func TestFamilyUntrustedForwarding(t *testing.T) {
 // TestFailuresCostNothingToOthers: whoever says nothing that is not believed makes
 // nothing be allocated.
 func TestFailuresCostNothingToOthers(t *testing.T) {
-	r := newResolver(t, identity.Options{Log: slog.New(slog.DiscardHandler)})
+	r := identitytest.New(t, identity.Options{Log: slog.New(slog.DiscardHandler)})
 	f := identity.Facts{Peer: netip.MustParseAddr("192.0.2.1"), Method: "GET", Host: "h", Path: "/", Header: http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}}
 	said := identity.Facts{Peer: f.Peer, Method: "GET", Host: "h", Path: "/", Header: http.Header{"X-Forwarded-For": {"x"}}}
 	for _, f := range []identity.Facts{f, said} {
@@ -254,66 +257,6 @@ func TestFailuresCostNothingToOthers(t *testing.T) {
 			c.Release()
 		}); n != 0 {
 			t.Errorf("%v: %v allocations", f.Header, n)
-		}
-	}
-}
-
-// TestFamilyKeyFileHeaders: a table whose first line is not one of its columns is an
-// error that names them, with rows and without; so is a file that is empty. Nobody is
-// in a file only if it says so.
-func TestFamilyKeyFileHeaders(t *testing.T) {
-	sum := sha256Hex("k")
-	for header, good := range map[string]bool{
-		"sha256": true, "sha256,user": true, "user,tier": true, "tier, user": true, "sha256,user,tier": true, "\ufeffsha256,user,tier": true, "# keys\nsha256": true,
-		"": false, "sha265": false, "key": false, "hash,user,tier": false, "SHA256,user,tier": false, "sha256,usr,tier": false, "sha256;user;tier": false,
-		"sha256\tuser": false, "user": false, "tier": false, "sha256,user,tier,": false, "apikey,plan": false, "# keys": false, "\"": false, sum: false, sum + ",bob,gold": false,
-	} {
-		for _, rows := range []string{"", "\n", "\n# none\n"} {
-			path := write(t, "keys.csv", header+rows)
-			switch _, err := identity.LoadKeys(path); {
-			case (err == nil) != good:
-				t.Errorf("%q: %v", header+rows, err)
-			case err != nil && header != "\"" && !strings.Contains(err.Error(), "sha256, user, tier"):
-				t.Errorf("%q: the columns are not named: %v", header+rows, err)
-			case err != nil && strings.Contains(err.Error(), sum[:20]):
-				t.Errorf("%q: a row is told: %v", header+rows, err)
-			}
-		}
-	}
-	for text, good := range map[string]bool{"[]": true, "[] # nobody": true, "": false, "\n": false, "# keys\n": false, "null": false, "~": false, "---\n": false, "{}": false, "''": false, "[{}]": false, "[[]]": false} {
-		if _, err := identity.LoadKeys(write(t, "keys.yaml", text)); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "sha256") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-// TestKeysThatAreOfNoUse: keys of tokens that are left out of a set are warned of, and a
-// set without one that is of use is an error.
-func TestKeysThatAreOfNoUse(t *testing.T) {
-	good := jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "one"}
-	for name, c := range map[string]struct {
-		set  string
-		want string // of the log, "" for nothing, "error" for none of use
-	}{
-		"one":              {jwks(good), ""},
-		"one and a secret": {jwks(good, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "skipped=1 used=1"},
-		"one and two":      {jwks(good, jose.JSONWebKey{Key: rsaKey(), KeyID: "private"}, jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}), "skipped=2 used=1"},
-		"a secret":         {jwks(jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "error"},
-		"an unknown kind":  {`{"keys":[{"kty":"OKP","crv":"X448","x":"AA"}]}`, "error"},
-		"none":             {`{"keys":[]}`, "error"},
-		"nothing":          {`{}`, "error"},
-		"empty":            {"", "error"},
-		"not a set":        {`{"jwks":{"keys":[]}}`, "error"},
-	} {
-		var log bytes.Buffer
-		_, err := identity.New(identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{
-			KeyFile: write(t, "set.json", c.set), Log: slog.New(slog.NewTextHandler(&log, nil)),
-		}})
-		switch {
-		case (err != nil) != (c.want == "error"):
-			t.Errorf("%s: %v", name, err)
-		case err == nil && (!strings.Contains(log.String(), c.want) || c.want == "" && log.Len() > 0):
-			t.Errorf("%s: want %q in %s", name, c.want, log.String())
 		}
 	}
 }

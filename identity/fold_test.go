@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
@@ -45,7 +46,7 @@ func accountOf(t testing.TB, r *identity.Resolver, rs *identity.Routes, path str
 
 // TestFold: the spellings of a name that upstreams do not tell apart are one.
 func TestFold(t *testing.T) {
-	r := newResolver(t, identity.Options{Paths: identity.PathOptions{IgnoreCase: true}})
+	r := identitytest.New(t, identity.Options{Paths: identity.PathOptions{IgnoreCase: true}})
 	folded, spelt := accountPlan(t, r, true), accountPlan(t, r, false)
 	seen := map[string]bool{}
 	for _, name := range []string{
@@ -91,7 +92,7 @@ func TestFold(t *testing.T) {
 // nor case, nor white space around a name makes another one of it.
 func TestFamilyFold(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.Of(t), 2))
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	rs := accountPlan(t, r, true)
 	count := func(name string) string {
 		return accountOf(t, r, rs, "/login/"+url.PathEscape(name))

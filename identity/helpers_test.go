@@ -2,8 +2,6 @@ package identity_test
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,11 +22,6 @@ func read(t testing.TB, peer, text string) *http.Request {
 }
 
 func canonical(name string) string { return http.CanonicalHeaderKey(name) }
-
-func sha256Hex(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:])
-}
 
 // fill writes the descriptors that a plan makes on one line.
 func fill(t testing.TB, p *identity.Plan, c *identity.Caller) string {

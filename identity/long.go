@@ -12,9 +12,10 @@ const maxValue = 128
 // digestPrefix begins the text that stands for a value that is no key itself.
 const digestPrefix = "sha256:"
 
-// fits reports whether v can be a key as it is: short, and without what could
-// mislead a log or a terminal.
-func fits(v string) bool {
+// Fits reports whether v can be a value as it is: of at most 128 bytes, and without
+// control characters, which could mislead a log or a terminal. What stands for one that
+// does not fit is 128 bits of its SHA-256.
+func Fits(v string) bool {
 	if len(v) > maxValue {
 		return false
 	}
@@ -49,7 +50,7 @@ func appendLong(b []byte, v []byte) []byte {
 
 // long returns v if it can be a key, or what stands for it.
 func long(v string) string {
-	if fits(v) {
+	if Fits(v) {
 		return v
 	}
 	return string(appendLong(nil, []byte(v)))

@@ -33,11 +33,11 @@ type Options struct {
 	MethodOverride string `yaml:"method_override"`
 	// APIKey says where API keys are sent. Zero means that there are none.
 	APIKey APIKeyOptions `yaml:"api_key"`
-	// Keys is a file of the API keys that are known, whose users and tiers they
-	// have; see LoadKeys. Zero means that any key is one.
-	Keys *KeyFile `yaml:"-"`
-	// JWT says which JSON Web Tokens are believed. Zero means none.
-	JWT JWTOptions `yaml:"jwt"`
+	// Keys knows the API keys that there are, whose they are and their tiers, such as
+	// credentials.KeyFile. Zero means that any key is one.
+	Keys KeyTable `yaml:"-"`
+	// Token says which tokens are believed. Zero means none.
+	Token TokenOptions `yaml:"-"`
 	// User lists where a verified user comes from, the first that has one wins:
 	// "jwt:CLAIM", the claim of a verified token; "api_key", the user that Keys
 	// names for it; "header:NAME", believed from trusted peers only. Zero means

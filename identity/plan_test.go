@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"go.yaml.in/yaml/v3"
 )
 
 func TestPlanFaults(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Unix: true}, User: []string{"header:X-User"},
 		APIKey: identity.APIKeyOptions{From: []string{"bearer"}},
 	})
@@ -43,7 +44,7 @@ func TestPlanFaults(t *testing.T) {
 	f("48 to 128 bits, not 33", from("", "remote_address/33"))
 	f("48 to 128 bits, not 129", from("", "remote_address/129"))
 	f("set identity.tier (Options.Tier)", from("", "tier"))
-	f("set identity.jwt (Options.JWT)", from("", "jwt:sub"))
+	f("set identity.jwt (Options.Token)", from("", "jwt:sub"))
 	f("belongs to none", from("", "route"))
 	f("belongs to no route", from("", "param:id"))
 	f("no entries", identity.Descriptor{})
@@ -67,7 +68,7 @@ func TestPlanFaults(t *testing.T) {
 
 // TestEvadable: whom a descriptor binds does not depend on what he sends.
 func TestEvadable(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		APIKey: identity.APIKeyOptions{From: []string{"bearer"}}, User: []string{"header:X-User"},
 		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8")},
 	})
@@ -131,7 +132,7 @@ routes:
 	if err := dec.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	r := newResolver(t, file.Identity)
+	r := identitytest.New(t, file.Identity)
 	rs, err := r.Routes(file.Routes)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ routes:
 }
 
 func TestRouteFaults(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(want string, rt identity.Route) {
 		t.Helper()
 		if _, err := r.Routes([]identity.Route{{}, rt}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "route 2") {
@@ -186,7 +187,7 @@ func TestRouteFaults(t *testing.T) {
 func TestRoutePathsAreCanonical(t *testing.T) {
 	f := func(want int, opt identity.PathOptions, route, path string) {
 		t.Helper()
-		r := newResolver(t, identity.Options{Paths: opt})
+		r := identitytest.New(t, identity.Options{Paths: opt})
 		rs, err := r.Routes([]identity.Route{{Path: route}})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +220,7 @@ func TestRoutePathsAreCanonical(t *testing.T) {
 // TestManyRoutes: a thousand routes are no slower to look through than a few,
 // wherever they differ, and the first in order wins as if all were tried.
 func TestManyRoutes(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	const n = 1000
 	for what, route := range map[string]func(i int) (identity.Route, identity.Facts){
 		"first segment": func(i int) (identity.Route, identity.Facts) {
@@ -271,7 +272,7 @@ func FuzzRoutes(f *testing.F) {
 	hosts := []string{"", "h", "*.h", "a.h", "*.a.h"}
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, "/a/b", uint8(3))
 	f.Add([]byte{100, 35, 8, 19, 77}, "/a/x/c/d", uint8(1))
-	r := newResolver(f, identity.Options{})
+	r := identitytest.New(f, identity.Options{})
 	f.Fuzz(func(t *testing.T, order []byte, path string, h uint8) {
 		if len(order) > 50 {
 			return

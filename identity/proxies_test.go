@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // addressOf returns the client of a request that came from peer.
@@ -22,7 +23,7 @@ func addressOf(t testing.TB, r *identity.Resolver, peer, headers string) string 
 
 // TestForwardedFor is group 1 of the threats for X-Forwarded-For.
 func TestForwardedFor(t *testing.T) {
-	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{
+	r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{
 		Trusted: prefixes("10.0.0.0/8", "2001:db8:ffff::/48"), Header: "x-forwarded-for",
 	}})
 	f := func(want, headers string) {
@@ -70,7 +71,7 @@ func TestForwardedFor(t *testing.T) {
 			t.Errorf("from %s: %s", peer, got)
 		}
 	}
-	if got := addressOf(t, newResolver(t, identity.Options{}), "127.0.0.1:1", spoof); got != "127.0.0.1" {
+	if got := addressOf(t, identitytest.New(t, identity.Options{}), "127.0.0.1:1", spoof); got != "127.0.0.1" {
 		t.Errorf("by default the client is %s", got)
 	}
 	if got := addressOf(t, r, "[::ffff:10.0.0.1%eth0]:1", spoof); got != "203.0.113.7" {
@@ -83,7 +84,7 @@ func TestForwardedForHops(t *testing.T) {
 	everyone := prefixes("0.0.0.0/0", "::/0")
 	f := func(want string, hops int, headers string) {
 		t.Helper()
-		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: everyone, Header: "X-Forwarded-For", Hops: hops}})
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: everyone, Header: "X-Forwarded-For", Hops: hops}})
 		if got := addressOf(t, r, "10.0.0.1:1", headers); got != want {
 			t.Errorf("%d hops, %q: %s, not %s", hops, headers, got, want)
 		}
@@ -97,7 +98,7 @@ func TestForwardedForHops(t *testing.T) {
 
 // TestForwarded is group 1 of the threats for RFC 7239.
 func TestForwarded(t *testing.T) {
-	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "Forwarded"}})
+	r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "Forwarded"}})
 	f := func(want, headers string) {
 		t.Helper()
 		if got := addressOf(t, r, "10.0.0.1:1", headers); got != want {
@@ -133,7 +134,7 @@ func TestForwarded(t *testing.T) {
 
 func TestSingleAddressHeader(t *testing.T) {
 	for _, name := range []string{"X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "Fly-Client-IP"} {
-		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: name}})
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: name}})
 		f := func(want, peer, value string) {
 			t.Helper()
 			if got := addressOf(t, r, peer, name+": "+value+"\nX-Forwarded-For: 198.51.100.1"); got != want {
@@ -153,7 +154,7 @@ func TestSingleAddressHeader(t *testing.T) {
 // are trusted, costs no more than a short one.
 func TestManyElements(t *testing.T) {
 	for _, h := range []struct{ name, element string }{{"X-Forwarded-For", "10.1.2.3"}, {"Forwarded", "for=10.1.2.3"}, {"X-Forwarded-For", ""}, {"Forwarded", `"`}} {
-		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: h.name}})
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: h.name}})
 		lines := []string{strings.Repeat(h.element+",", 10_000) + h.element}
 		c := r.Acquire()
 		shortest := time.Hour
@@ -179,7 +180,7 @@ func TestManyElements(t *testing.T) {
 	for i := range 100 {
 		elements = append(elements, fmt.Sprintf("10.1.2.%d", i))
 	}
-	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
+	r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
 	if got := addressOf(t, r, "10.0.0.1:1", "X-Forwarded-For: "+strings.Join(elements, ",")); got != "10.1.2.68" {
 		t.Error(got)
 	}
@@ -194,7 +195,7 @@ func TestManyTrusted(t *testing.T) {
 		ps = append(ps, netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, byte(i * 3), byte(i * 11), byte(i)}), 20+i*7%109))
 	}
 	ps = append(ps[1000:], netip.MustParsePrefix("::ffff:250.0.0.0/104"))
-	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: ps}})
+	r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: ps}})
 	for i := range 4000 {
 		a := netip.AddrFrom4([4]byte{byte(i), byte(i * 3), byte(i >> 8), byte(i * 5)})
 		if i&1 == 1 {
@@ -215,7 +216,7 @@ func TestManyTrusted(t *testing.T) {
 func TestAddressKey(t *testing.T) {
 	f := func(want, peer string, opt identity.Options, from ...string) {
 		t.Helper()
-		r := newResolver(t, opt)
+		r := identitytest.New(t, opt)
 		var ds []identity.Descriptor
 		for _, s := range from {
 			ds = append(ds, identity.Descriptor{Entries: []identity.EntryFrom{{Key: "ip", From: s}}})
@@ -259,7 +260,7 @@ func TestAddressKey(t *testing.T) {
 // TestNAT64IsNotTrusted: who comes through a translator is not the proxy whose
 // IPv4 address he might embed.
 func TestNAT64IsNotTrusted(t *testing.T) {
-	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
+	r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
 	if got := addressOf(t, r, "[64:ff9b::10.0.0.1]:1", "X-Forwarded-For: 203.0.113.7"); got != "10.0.0.1" {
 		t.Error(got)
 	}
@@ -268,7 +269,7 @@ func TestNAT64IsNotTrusted(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	f := func(want string, trust bool) {
 		t.Helper()
-		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Unix: trust, Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Unix: trust, Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
 		for _, peer := range []string{"@", ""} {
 			if got := addressOf(t, r, peer, "X-Forwarded-For: 203.0.113.7"); got != want {
 				t.Errorf("%q: %s, not %s", peer, got, want)
@@ -325,7 +326,7 @@ func fuzzHeader(f *testing.F, name string) {
 	}
 	f.Fuzz(func(t *testing.T, text string, hops int) {
 		o := identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: name, Hops: hops & 3}
-		r := newResolver(t, identity.Options{Proxies: o})
+		r := identitytest.New(t, identity.Options{Proxies: o})
 		c := r.Acquire()
 		defer c.Release()
 		peer := netip.MustParseAddr("10.0.0.1")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
@@ -41,7 +42,7 @@ func valuesOf(t testing.TB, p *identity.Plan, r *identity.Resolver, f identity.F
 
 // TestReadings: a value that is there several times counts for each.
 func TestReadings(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	plan := func(from ...string) *identity.Plan {
 		var d identity.Descriptor
 		for _, f := range from {
@@ -92,7 +93,7 @@ func TestReadings(t *testing.T) {
 func TestFamilyReadings(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.Of(t), 4))
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	plans := map[string]*identity.Plan{}
 	for _, from := range []string{"query:user_id", "cookie:user_id", "header:X-User-Id"} {
 		p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})

@@ -18,6 +18,7 @@ type Resolver struct {
 	override string   // canonical name
 	keys     *apiKeys // nil: requests have no API key
 	tokens   *tokens  // nil: no token is believed
+	verifier TokenVerifier
 	user     claimants
 	tier     claimants
 	fields   singleFields
@@ -27,7 +28,7 @@ type Resolver struct {
 
 // New returns a resolver. Its error says which option cannot be met, and how to.
 func New(opt Options) (*Resolver, error) {
-	r := &Resolver{paths: opt.Paths}
+	r := &Resolver{paths: opt.Paths, verifier: opt.Token.Verifier}
 	r.callers.New = func() any { return &Caller{r: r} }
 	if err := r.compile(&opt); err != nil {
 		return nil, errors.Join(fmt.Errorf("identity: %w", err), r.Close())
@@ -60,7 +61,7 @@ func (r *Resolver) compile(opt *Options) (err error) {
 	if r.keys, err = newAPIKeys(opt.APIKey, opt.Keys); err != nil {
 		return err
 	}
-	if r.tokens, err = newTokens(opt.JWT); err != nil {
+	if r.tokens, err = newTokens(opt.Token); err != nil {
 		return err
 	}
 	if r.user, err = r.claimants("user", opt.User, opt); err != nil {
@@ -70,12 +71,12 @@ func (r *Resolver) compile(opt *Options) (err error) {
 	return err
 }
 
-// Close ends the fetching of keys. What was fetched stays in use.
+// Close closes the verifier of tokens.
 func (r *Resolver) Close() error {
-	if r.tokens != nil {
-		r.tokens.close()
+	if r.verifier == nil {
+		return nil
 	}
-	return nil
+	return r.verifier.Close()
 }
 
 // Trusts reports whether a peer is one of the trusted proxies: only then may a

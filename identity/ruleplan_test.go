@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // lists are rules that list their keys, a list a text with commas, by domain.
@@ -28,7 +29,7 @@ func keyLists(texts ...string) []weir.KeyList {
 // A plan of rules asks by the lists that have sources, follows them, and always has the
 // client's address.
 func TestRulePlan(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	rules := lists{"api": keyLists("path,remote_address", "method", "client_id", "user", "path,tenant", "header:X-A", "value:x", "param:id", "route")}
 	p := r.RulePlan(rules, 2)
 	ask := func(domain, want string) {
@@ -77,7 +78,7 @@ func acquire(r *identity.Resolver) *identity.Caller {
 
 // Of a connection only the peer is known: nothing else is made up.
 func TestRulePlanOfConnection(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	p := r.RulePlan(lists{"api": keyLists("path", "host,remote_address", "remote_address/24", "client")}, 0)
 	c := r.Acquire()
 	defer c.Release()
@@ -93,7 +94,7 @@ func TestRulePlanOfConnection(t *testing.T) {
 
 // A list of more keys than a descriptor has is not asked, and stops nothing.
 func TestRulePlanOfLongLists(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	long := strings.TrimSuffix(strings.Repeat("path,", identity.MaxRuleKeys), ",")
 	p := r.RulePlan(lists{"api": keyLists(long+",method", long)}, 0)
 	c := acquire(r)

@@ -34,7 +34,7 @@ func view(b []byte) string {
 
 // fit returns v, or what stands for it if it cannot be a key.
 func (s *scratch) fit(v string) string {
-	if fits(v) {
+	if Fits(v) {
 		return v
 	}
 	return s.keep(appendLong(s.buf, []byte(v)))

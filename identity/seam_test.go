@@ -8,10 +8,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 func TestFill(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"},
 		User:    []string{"header:X-User"}, Tier: []string{"header:X-Tier"},
 	})
@@ -55,7 +56,7 @@ func TestFill(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	rs, err := r.Routes([]identity.Route{
 		{Name: "login", Path: "/login", Methods: []string{"POST"}},
 		{Name: "order", Path: "/users/{id}/orders/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "route"}, {From: "param:id"}}}}},
@@ -110,7 +111,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestUnreadable(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	p, err := r.Plan([]identity.Descriptor{
 		{Entries: []identity.EntryFrom{{From: "remote_address"}}},
 		{Entries: []identity.EntryFrom{{From: "path"}, {From: "host"}}},
@@ -128,15 +129,6 @@ func TestUnreadable(t *testing.T) {
 		}
 		c.Release()
 	}
-}
-
-func newResolver(t testing.TB, opt identity.Options) *identity.Resolver {
-	t.Helper()
-	r, err := identity.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func prefixes(texts ...string) []netip.Prefix {

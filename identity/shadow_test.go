@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // A route that an earlier one leaves no requests is told, and no other.
 func TestShadowedRoutes(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(shadowed bool, first, second identity.Route) {
 		t.Helper()
 		_, err := r.Routes([]identity.Route{first, second})

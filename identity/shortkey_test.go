@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
@@ -46,12 +47,12 @@ func TestFamilyShortKeysAreReported(t *testing.T) {
 					}
 					user := fmt.Sprintf("user-%d", n)
 					keys[user] = base64.RawURLEncoding.EncodeToString(random)[:n]
-					rows += fmt.Sprintf("- {sha256: %s, user: %s}\n", sha256Hex(keys[user]), user)
+					rows += fmt.Sprintf("- {sha256: %s, user: %s}\n", identitytest.Digest(keys[user]), user)
 				}
 				var log bytes.Buffer
-				resolver := newResolver(t, identity.Options{
+				resolver := identitytest.New(t, identity.Options{
 					User: []string{"api_key"}, APIKey: identity.APIKeyOptions{From: []string{place}},
-					Keys: keyFile(t, "keys.yaml", rows), Log: slog.New(slog.NewTextHandler(&log, nil)),
+					Keys: identitytest.Keys(t, "keys.yaml", rows), Log: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				ask := func(key string) string {
 					f := facts(key)
@@ -74,7 +75,7 @@ func TestFamilyShortKeysAreReported(t *testing.T) {
 					if want := min(1, max(0, 16-len(key))); strings.Count(said, "\n") != want || strings.Count(said, "user="+user+" ") != want {
 						t.Errorf("%s: a key of %d bytes: want %d warnings, got %s", place, len(key), want, said)
 					}
-					if strings.Contains(said, key) || strings.Contains(said, sha256Hex(key)[:8]) {
+					if strings.Contains(said, key) || strings.Contains(said, identitytest.Digest(key)[:8]) {
 						t.Errorf("%s: the key is in the log: %s", place, said)
 					}
 				}
@@ -93,12 +94,12 @@ func TestFamilyShortKeysAreReported(t *testing.T) {
 		const many = 20
 		rows := ""
 		for i := range many {
-			rows += fmt.Sprintf("- {sha256: %s, user: user-%d}\n", sha256Hex(fmt.Sprintf("demo-%d", i)), i)
+			rows += fmt.Sprintf("- {sha256: %s, user: user-%d}\n", identitytest.Digest(fmt.Sprintf("demo-%d", i)), i)
 		}
 		var log bytes.Buffer
-		resolver := newResolver(t, identity.Options{
+		resolver := identitytest.New(t, identity.Options{
 			User: []string{"api_key"}, APIKey: identity.APIKeyOptions{From: []string{"header:X-Api-Key"}},
-			Keys: keyFile(t, "keys.yaml", rows), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Keys: identitytest.Keys(t, "keys.yaml", rows), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		for second := range 2 * many {
 			for i := range many {

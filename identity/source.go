@@ -86,7 +86,7 @@ func (r *Resolver) verified(s *source) bool {
 	case fromUser, fromTier, fromJWT:
 		return true
 	case fromAPIKey:
-		return r.keys.file != nil
+		return r.keys.table != nil
 	}
 	return false
 }
@@ -176,7 +176,7 @@ func (r *Resolver) has(s *source, text string) error {
 	case s.kind == fromAPIKey && r.keys == nil:
 		return fmt.Errorf("source %q: no request has an API key: set identity.api_key.from (Options.APIKey)", text)
 	case s.kind == fromJWT && r.tokens == nil:
-		return fmt.Errorf("source %q: no token is believed: set identity.jwt (Options.JWT)", text)
+		return fmt.Errorf("source %q: no token is believed: set identity.jwt (Options.Token)", text)
 	case s.kind == fromTier && len(r.tier) == 0:
 		return fmt.Errorf("source %q: no request has a tier: set identity.tier (Options.Tier)", text)
 	}

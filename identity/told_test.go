@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 func tell(f weir.Facts) string {
@@ -13,7 +14,7 @@ func tell(f weir.Facts) string {
 }
 
 func TestTold(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"},
 		User:    []string{"header:X-User"}, Tier: []string{"header:X-Tier"},
 	})
@@ -47,8 +48,8 @@ func TestTold(t *testing.T) {
 // To be told of, no key is looked up and no token verified that no descriptor asks
 // for; what was found out is told.
 func TestToldLooksNothingUp(t *testing.T) {
-	file := keyFile(t, "keys.yaml", fmt.Sprintf("- {sha256: %q, user: acme, tier: gold}\n", sha256Hex("k1")))
-	r := newResolver(t, identity.Options{
+	file := identitytest.Keys(t, "keys.yaml", fmt.Sprintf("- {sha256: %q, user: acme, tier: gold}\n", identitytest.Digest("k1")))
+	r := identitytest.New(t, identity.Options{
 		APIKey: identity.APIKeyOptions{From: []string{"header:X-Key"}}, Keys: file,
 		User: []string{"api_key"}, Tier: []string{"keys"},
 	})

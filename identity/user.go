@@ -95,10 +95,10 @@ func (k *apiKeys) identify(c *Caller) {
 		}
 		return
 	}
-	if k.file != nil {
+	if k.table != nil {
 		// The digest's place in a map tells nothing of the key, whose digest alone
 		// an attacker cannot choose; no part of a key is compared.
-		if c.keyRow = k.file.key(sha256.Sum256([]byte(key))); c.keyRow == nil {
+		if c.keyRow = k.table.Key(sha256.Sum256([]byte(key))); c.keyRow == nil {
 			if !isToken {
 				c.r.reports.fail(c, keyUnknown)
 			}
@@ -118,11 +118,11 @@ func (k *apiKeys) claim(c *Caller, what known) string {
 	k.identify(c)
 	switch row := c.keyRow; {
 	case row != nil && what == knownUser:
-		return row.user
-	case row != nil && row.tier != "":
-		return row.tier
+		return row.User
+	case row != nil && row.Tier != "":
+		return row.Tier
 	case what == knownTier:
-		return k.file.tierOf(c.User())
+		return k.table.TierOf(c.User())
 	}
 	return ""
 }
@@ -136,15 +136,12 @@ func (t *tokens) claim(c *Caller, name string) string {
 		c.known |= knownToken
 		if c.Check() == nil && c.token != "" {
 			var why failure
-			if c.claims, why = t.verify(c.token, &c.tokenSealer); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
+			if c.claims, why = t.verify(c.token); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
 				c.r.reports.fail(c, why)
 			}
 		}
 	}
-	if c.claims == nil {
-		return ""
-	}
-	return c.claims.text[name]
+	return c.claims[name]
 }
 
 // unverifiedClaim returns a claim of the request's token, which nobody has verified.

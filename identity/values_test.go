@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
 
 // checkValues fails unless all values that the plan makes of f are short, clean
@@ -32,30 +33,11 @@ func checkValues(t testing.TB, r *identity.Resolver, p *identity.Plan, f identit
 }
 
 // valueOf returns the value of one source, "" if it has none.
-func valueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) string {
-	t.Helper()
-	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := r.Acquire()
-	defer c.Release()
-	c.Set(f)
-	var req weir.Request
-	if err := p.Fill(&req, c); err != nil {
-		t.Fatal(err)
-	}
-	if len(req.Descriptors) == 0 {
-		return ""
-	}
-	return strings.Clone(req.Descriptors[0].Entries[0].Value)
-}
-
 func TestCookie(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(want string, lines ...string) {
 		t.Helper()
-		if got := valueOf(t, r, "cookie:sid", identity.Facts{Header: http.Header{"Cookie": lines}}); got != want {
+		if got := identitytest.ValueOf(t, r, "cookie:sid", identity.Facts{Header: http.Header{"Cookie": lines}}); got != want {
 			t.Errorf("%q: %q, not %q", lines, got, want)
 		}
 	}
@@ -69,10 +51,10 @@ func TestCookie(t *testing.T) {
 }
 
 func TestQuery(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(want, query string) {
 		t.Helper()
-		if got := valueOf(t, r, "query:k", identity.Facts{Query: query}); got != want {
+		if got := identitytest.ValueOf(t, r, "query:k", identity.Facts{Query: query}); got != want {
 			t.Errorf("%q: %q, not %q", query, got, want)
 		}
 	}
@@ -89,20 +71,20 @@ func TestQuery(t *testing.T) {
 // TestLongValues: what is too long or not clean becomes a digest, the same on
 // every node, and different for different values.
 func TestLongValues(t *testing.T) {
-	r := newResolver(t, identity.Options{})
+	r := identitytest.New(t, identity.Options{})
 	f := func(v string) string {
-		return valueOf(t, r, "header:X", identity.Facts{Header: http.Header{"X": {v}}})
+		return identitytest.ValueOf(t, r, "header:X", identity.Facts{Header: http.Header{"X": {v}}})
 	}
 	long := strings.Repeat("a", 129)
 	// printf %0129d 0 | tr 0 a | sha256sum
-	if got := f(long); got != "sha256:"+sha256Hex(long)[:32] {
+	if got := f(long); got != "sha256:"+identitytest.Digest(long)[:32] {
 		t.Error(got)
 	}
 	if f(long[:128]) != long[:128] || f(long) == f(long+"a") {
 		t.Error("digests of values that fit, or the same one")
 	}
 	for _, v := range []string{"a\x00b", "a\nb", "a\x7f", "\xff", "a\u0085b", "\xc0\xaf"} {
-		if got := f(v); got != "sha256:"+sha256Hex(v)[:32] {
+		if got := f(v); got != "sha256:"+identitytest.Digest(v)[:32] {
 			t.Errorf("%q is %q", v, got)
 		}
 	}
@@ -114,7 +96,7 @@ func TestLongValues(t *testing.T) {
 // TestKeyInjection is group 5 of the threats: no value can pose as two, or as
 // one of another kind.
 func TestKeyInjection(t *testing.T) {
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.1/32")}, User: []string{"header:X-User"},
 	})
 	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "header:A"}, {From: "header:B"}}}})
@@ -138,7 +120,7 @@ func TestKeyInjection(t *testing.T) {
 		c.Release()
 	}
 	for _, user := range []string{"address:192.0.2.1", "api_key:x", "user:x", "192.0.2.1"} {
-		got := valueOf(t, r, "client", identity.Facts{Peer: prefixes("10.0.0.1/32")[0].Addr(), Header: http.Header{"X-User": {user}}})
+		got := identitytest.ValueOf(t, r, "client", identity.Facts{Peer: prefixes("10.0.0.1/32")[0].Addr(), Header: http.Header{"X-User": {user}}})
 		if got != "user:"+user {
 			t.Errorf("user %s is %s", user, got)
 		}
@@ -149,7 +131,7 @@ func FuzzValues(f *testing.F) {
 	for _, s := range []string{"sid=a; b=c", "k=%zz&k", "Basic x", "\x00", strings.Repeat("x", 200)} {
 		f.Add(s, s, s)
 	}
-	r := newResolver(f, identity.Options{
+	r := identitytest.New(f, identity.Options{
 		APIKey: identity.APIKeyOptions{From: []string{"header:X-Api-Key", "bearer", "query:key", "cookie:key"}},
 	})
 	var ds []identity.Descriptor

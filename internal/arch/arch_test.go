@@ -27,13 +27,13 @@ var floors = [][]string{
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{
-		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
+		"algorithm", "answer", "identity", "metrics", "store/memory", "internal/certfile", "internal/telemetry",
 		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
 		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats",
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{
-		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
+		"client", "credentials", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
 		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/compat/envoy/xds", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
@@ -138,6 +138,19 @@ func TestCoreUsesTheStandardLibraryOnly(t *testing.T) {
 					t.Errorf("%s imports %s: the core uses the standard library only", p.ImportPath, path)
 				}
 			}
+		}
+	}
+}
+
+// TestMiddlewareLinksNoTokens: who limits one route need not link what verifies tokens.
+func TestMiddlewareLinksNoTokens(t *testing.T) {
+	for _, folder := range []string{"middleware/http", "middleware/grpc"} {
+		out, err := exec.Command("go", "list", "-deps", "../../"+folder).Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		if deps := string(out); strings.Contains(deps, "jose") || !strings.Contains(deps, "/identity\n") {
+			t.Errorf("%s links a library for tokens, or not identity: leave them to package credentials", folder)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/forwardauth"
-	"github.com/weirlimit/weir/telemetry"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // ForwardAuth configures what proxies ask before they forward a request.

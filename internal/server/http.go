@@ -7,8 +7,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/reserve"
-	"github.com/weirlimit/weir/telemetry"
 )
 
 // openReserver builds what reservations are made by, unless the store cannot

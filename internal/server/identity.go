@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/metrics"
 )
@@ -86,7 +87,7 @@ func (c *Identity) proxyHeaders() []string {
 	return out
 }
 
-// options returns what a resolver is made with.
+// options returns what a resolver is made with, but for who verifies credentials.
 func (c *Identity) options() (identity.Options, error) {
 	opt := identity.Options{
 		// Out of every range of identity.New what does not fit an int.
@@ -96,11 +97,7 @@ func (c *Identity) options() (identity.Options, error) {
 
 		MethodOverride: c.MethodOverride, User: c.User, Tier: c.Tier,
 		APIKey: identity.APIKeyOptions{From: c.APIKey.From},
-		JWT: identity.JWTOptions{
-			From: c.JWT.From, KeyFile: c.JWT.KeyFile, URL: c.JWT.URL, Algorithms: c.JWT.Algorithms,
-			Issuers: c.JWT.Issuers, Audiences: c.JWT.Audiences, Leeway: c.JWT.Leeway, Refresh: c.JWT.Refresh,
-			CacheSize: int(min(max(c.JWT.CacheSize, -1), 1<<30)),
-		},
+		Token:  identity.TokenOptions{From: c.JWT.From},
 	}
 	opt.Proxies.Header, opt.Proxies.Form = c.clientHeader(), c.Proxies.Form
 	opt.Proxies.Unix = c.Proxies.Unix
@@ -119,63 +116,95 @@ func (c *Identity) check() error {
 	return err
 }
 
-// open returns what a resolver is made with, with what is in files.
-func (c *Identity) open() (identity.Options, error) {
+// jwt returns which tokens are believed. Without any, its ok is false.
+func (c *Identity) jwt() (opt credentials.JWTOptions, ok bool, err error) {
+	j := &c.JWT
+	opt = credentials.JWTOptions{
+		KeyFile: j.KeyFile, URL: j.URL, Algorithms: j.Algorithms, Issuers: j.Issuers, Audiences: j.Audiences,
+		Leeway: j.Leeway, Refresh: j.Refresh, CacheSize: int(min(max(j.CacheSize, -1), 1<<30)),
+	}
+	if j.SecretFile != "" {
+		if opt.Secret, err = secretOf("identity.jwt.secret_file", j.SecretFile); err != nil {
+			return opt, false, err
+		}
+	}
+	ok = j.KeyFile != "" || j.URL != "" || j.SecretFile != "" ||
+		len(j.From)+len(j.Algorithms)+len(j.Issuers)+len(j.Audiences) > 0
+	return opt, ok, nil
+}
+
+func secretOf(key, path string) (identity.Secret, error) {
+	data, err := readSecret(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return identity.Secret(data), nil
+}
+
+// open returns a resolver, and the file of API keys if there is one. change adapts which
+// tokens are believed.
+func (c *Identity) open(log *slog.Logger, change func(*credentials.JWTOptions)) (*identity.Resolver, *credentials.KeyFile, error) {
 	opt, err := c.options()
 	if err != nil {
-		return opt, err
+		return nil, nil, err
 	}
-	for _, f := range []struct {
-		flag, path string
-		into       *identity.Secret
-	}{{"identity.api_key.secret_file", c.APIKey.SecretFile, &opt.APIKey.Secret}, {"identity.jwt.secret_file", c.JWT.SecretFile, &opt.JWT.Secret}} {
-		if f.path == "" {
-			continue
+	opt.Log = log
+	if c.APIKey.SecretFile != "" {
+		if opt.APIKey.Secret, err = secretOf("identity.api_key.secret_file", c.APIKey.SecretFile); err != nil {
+			return nil, nil, err
 		}
-		data, err := readSecret(f.path)
-		if err != nil {
-			return opt, fmt.Errorf("%s: %w", f.flag, err)
-		}
-		*f.into = identity.Secret(data)
 	}
+	jwt, ok, err := c.jwt()
+	if err != nil {
+		return nil, nil, err
+	}
+	var keys *credentials.KeyFile
 	if c.APIKey.File != "" {
-		if opt.Keys, err = identity.LoadKeys(c.APIKey.File); err != nil {
-			return opt, fmt.Errorf("--api-keys: %w", err)
+		if keys, err = credentials.LoadKeys(c.APIKey.File); err != nil {
+			return nil, nil, fmt.Errorf("--api-keys: %w", err)
+		}
+		opt.Keys = keys
+	}
+	if ok {
+		change(&jwt)
+		if opt.Token.Verifier, err = credentials.NewTokens(jwt); err != nil {
+			return nil, nil, fmt.Errorf("the settings of identity: %w", err)
 		}
 	}
-	return opt, nil
+	who, err := identity.New(opt)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the settings of %w", err)
+	}
+	return who, keys, nil
 }
 
 // callers finds out who sent a request, and keeps the file of API keys up to date. Safe for
 // concurrent use.
 type callers struct {
 	*identity.Resolver
-	keys *identity.KeyFile // nil without one
-	// doubts returns what the file of keys has for no caller, though rules ask for it.
-	doubts func() []string
-	file   string
-	log    *slog.Logger
+	keys *credentials.KeyFile // nil without one
+	conf *Identity
+	log  *slog.Logger
 }
 
 // openCallers opens what finds out who sent a request.
 func openCallers(c *Identity, log *slog.Logger) (*callers, error) {
-	opt, err := c.open()
+	who, keys, err := c.open(log, func(jwt *credentials.JWTOptions) { jwt.Log = log })
 	if err != nil {
 		return nil, err
 	}
-	opt.JWT.Log, opt.Log = log, log
-	out := &callers{keys: opt.Keys, doubts: opt.Doubts, file: c.APIKey.File, log: log}
+	out := &callers{who, keys, c, log}
 	out.warnOfKeys()
-	if out.Resolver, err = identity.New(opt); err != nil {
-		return nil, fmt.Errorf("the settings of %w", err)
-	}
 	return out, nil
 }
 
 // warnOfKeys warns of what rules ask of the file of keys and it has for no caller.
 func (s *callers) warnOfKeys() {
-	for _, why := range s.doubts() {
-		s.log.Warn("API key file incomplete", "file", s.file, "reason", why)
+	if s.keys == nil {
+		return
+	}
+	for _, why := range s.keys.Doubts(s.conf.User, s.conf.Tier) {
+		s.log.Warn("API key file incomplete", "file", s.conf.APIKey.File, "reason", why)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
 )
@@ -91,17 +92,11 @@ func readFiles(c *Config) error {
 // checkIdentity returns a resolver as a node would have it, which fetches no keys of
 // tokens.
 func (c *Config) checkIdentity() (*identity.Resolver, error) {
-	opt, err := c.Identity.open()
-	if err != nil {
-		return nil, err
-	}
-	if opt.JWT.URL != "" {
-		// Which claims there are is known without the keys.
-		opt.JWT.URL, opt.JWT.Algorithms, opt.JWT.Secret = "", nil, make(identity.Secret, 32)
-	}
-	who, err := identity.New(opt)
-	if err != nil {
-		return nil, fmt.Errorf("the settings of %w", err)
-	}
-	return who, nil
+	who, _, err := c.Identity.open(nil, func(jwt *credentials.JWTOptions) {
+		if jwt.URL != "" {
+			// Which claims there are is known without the keys.
+			jwt.URL, jwt.Algorithms, jwt.Secret = "", nil, make(identity.Secret, 32)
+		}
+	})
+	return who, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/telemetry"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // OTel configures what an OpenTelemetry collector is sent.

@@ -22,10 +22,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
-	"github.com/weirlimit/weir/telemetry"
 )
 
 // parent returns the n-th trace and its traceparent.

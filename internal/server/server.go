@@ -25,10 +25,10 @@ import (
 	"github.com/weirlimit/weir/internal/insight/dashboard"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
-	"github.com/weirlimit/weir/telemetry"
 )
 
 // Server is one node. Safe for concurrent use.

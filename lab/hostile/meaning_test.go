@@ -27,8 +27,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
@@ -103,7 +103,7 @@ func newMeaning(t *testing.T) *meaning {
 	if err := os.WriteFile(path, []byte(keys.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := identity.LoadKeys(path)
+	file, err := credentials.LoadKeys(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func testMemcachedServers(t *testing.T, newNode New) {
 				}
 			}
 			if gone < 10 || len(there) < 10 || s.Stats().BreakerOpen {
-				t.Fatalf("%d keys are decided by policy, %d are not; away %v", gone, len(there), s.Stats().BreakerOpen)
+				t.Fatalf("%d keys are decided by policy, %d are not: %v; %+v", gone, len(there), there, s.Stats())
 			}
 			for n := range 40 {
 				byPolicy(fmt.Sprint("other ", n))

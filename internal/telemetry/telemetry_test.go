@@ -29,7 +29,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/telemetry"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 const (

@@ -1,36 +1,20 @@
-package identity_test
+package credentials_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/testing/bubble"
-	"go.yaml.in/yaml/v3"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 )
-
-func keyFile(t testing.TB, name, text string) *identity.KeyFile {
-	t.Helper()
-	f, err := identity.LoadKeys(write(t, name, text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// withKey is a request with an API key.
-func withKey(key string) identity.Facts {
-	return identity.Facts{Peer: netip.MustParseAddr("192.0.2.1"), Header: http.Header{"X-Api-Key": {key}}}
-}
 
 func TestKeyFile(t *testing.T) {
 	rows := []struct{ key, user, tier string }{{"k1", "acme", "gold"}, {"k2", "", "silver"}, {"k3", "bob", ""}, {"", "bob", "bronze"}}
@@ -39,40 +23,40 @@ func TestKeyFile(t *testing.T) {
 	for _, r := range rows {
 		sum := ""
 		if r.key != "" {
-			sum = sha256Hex(r.key)
+			sum = identitytest.Digest(r.key)
 		}
 		fmt.Fprintf(&y, "- {sha256: %q, user: %q, tier: %q}\n", sum, r.user, r.tier)
 		fmt.Fprintf(&c, "%s,%s,\"%s\"\n", strings.ToUpper(sum), r.user, r.tier)
 	}
 	for name, text := range map[string]string{"keys.yaml": y.String(), "keys.CSV": c.String()} {
-		file := keyFile(t, name, text)
+		file := identitytest.Keys(t, name, text)
 		if keys, users := file.Len(); keys != 3 || users != 1 {
 			t.Errorf("%s: %d keys, %d users", name, keys, users)
 		}
-		r := newResolver(t, identity.Options{
+		r := identitytest.New(t, identity.Options{
 			APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key"}, Secret: identity.Secret("0123456789abcdef")},
 			Keys:   file, User: []string{"api_key"}, Tier: []string{"keys"},
 		})
 		f := func(user, tier, client, key string) {
 			t.Helper()
-			got := [3]string{valueOf(t, r, "user", withKey(key)), valueOf(t, r, "tier", withKey(key)), valueOf(t, r, "client", withKey(key))}
+			got := [3]string{identitytest.ValueOf(t, r, "user", identitytest.WithKey(key)), identitytest.ValueOf(t, r, "tier", identitytest.WithKey(key)), identitytest.ValueOf(t, r, "client", identitytest.WithKey(key))}
 			if got != [3]string{user, tier, client} {
 				t.Errorf("%s: %s: %q", name, key, got)
 			}
 		}
 		f("acme", "gold", "user:acme", "k1")
-		f("", "silver", "api_key:"+valueOf(t, r, "api_key", withKey("k2")), "k2")
+		f("", "silver", "api_key:"+identitytest.ValueOf(t, r, "api_key", identitytest.WithKey("k2")), "k2")
 		f("bob", "bronze", "user:bob", "k3")
 		f("", "", "address:192.0.2.1", "k4")
 		f("", "", "address:192.0.2.1", "")
-		if valueOf(t, r, "api_key", withKey("k4")) != "" || len(valueOf(t, r, "api_key", withKey("k2"))) != 32 {
+		if identitytest.ValueOf(t, r, "api_key", identitytest.WithKey("k4")) != "" || len(identitytest.ValueOf(t, r, "api_key", identitytest.WithKey("k2"))) != 32 {
 			t.Error("api_key")
 		}
 	}
 }
 
 func TestKeyFileFaults(t *testing.T) {
-	sum := sha256Hex("k")
+	sum := identitytest.Digest("k")
 	for text, want := range map[string]string{
 		"- sha256: " + sum + "\n  teir: gold":                      `keys.yaml:1: unknown key "teir" (did you mean "tier"?)`,
 		"- {user: a, tier: x}\n- user: a\n  tier: y":               `keys.yaml:2: user "a" has a tier in line 1 already`,
@@ -101,25 +85,25 @@ func TestKeyFileFaults(t *testing.T) {
 		if rest, ok := strings.CutPrefix(text, "csv:"); ok {
 			name, text = "keys.csv", rest
 		}
-		_, err := identity.LoadKeys(write(t, name, text))
+		_, err := credentials.LoadKeys(identitytest.Write(t, name, text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		} else if strings.Contains(err.Error(), "my-plain-key") {
 			t.Errorf("a key is told: %v", err)
 		}
 	}
-	if _, err := identity.LoadKeys("/nowhere/keys.yaml"); err == nil {
+	if _, err := credentials.LoadKeys("/nowhere/keys.yaml"); err == nil {
 		t.Error("no file, and no error")
 	}
-	big := write(t, "keys.csv", "")
+	big := identitytest.Write(t, "keys.csv", "")
 	if err := os.Truncate(big, 64<<20+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity.LoadKeys(big); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := credentials.LoadKeys(big); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("64 MiB and one byte: %v", err)
 	}
 	for name, text := range map[string]string{"nobody.yaml": "[]", "nobody.csv": "sha256,tier\n"} {
-		if keys, users := keyFile(t, name, text).Len(); keys+users != 0 {
+		if keys, users := identitytest.Keys(t, name, text).Len(); keys+users != 0 {
 			t.Errorf("%s has keys", name)
 		}
 	}
@@ -128,17 +112,17 @@ func TestKeyFileFaults(t *testing.T) {
 // TestKeyFileReload: a changed file counts from the next look on, a broken one
 // changes nothing and is told once.
 func TestKeyFileReload(t *testing.T) {
-	path := write(t, "keys.yaml", "- {user: alice, tier: gold}")
-	file, err := identity.LoadKeys(path)
+	path := identitytest.Write(t, "keys.yaml", "- {user: alice, tier: gold}")
+	file, err := credentials.LoadKeys(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newResolver(t, identity.Options{
+	r := identitytest.New(t, identity.Options{
 		Proxies: identity.ProxyOptions{Unix: true}, Keys: file, APIKey: identity.APIKeyOptions{From: []string{"bearer"}},
 		User: []string{"header:X-User"}, Tier: []string{"keys"},
 	})
 	tier := func() string {
-		return valueOf(t, r, "tier", identity.Facts{Header: http.Header{"X-User": {"alice"}}})
+		return identitytest.ValueOf(t, r, "tier", identity.Facts{Header: http.Header{"X-User": {"alice"}}})
 	}
 	save := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -170,92 +154,8 @@ func TestKeyFileReload(t *testing.T) {
 	})
 }
 
-// TestSecretsAreNotTold is group 11 of the threats: neither keys nor secrets
-// can be read from what is written about them.
-func TestSecretsAreNotTold(t *testing.T) {
-	const key, secret = "my-plain-api-key-0001", "my-server-secret-32-bytes-long!!"
-	opt := identity.Options{
-		APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key"}, Secret: identity.Secret(secret)},
-		JWT:    identity.JWTOptions{Secret: identity.Secret(secret)},
-	}
-	r := newResolver(t, opt)
-	value := valueOf(t, r, "api_key", withKey(key))
-	text, err := json.Marshal(opt.APIKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := yaml.Marshal(struct{ S identity.Secret }{opt.APIKey.Secret})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log strings.Builder
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", opt.APIKey.Secret, "options", opt.APIKey)
-	for _, s := range []string{
-		value, string(text), string(doc), log.String(),
-		fmt.Sprintf("%v %+v %#v", opt, opt, opt), fmt.Sprintf("%s %q %x %X %d", opt.APIKey.Secret, opt.APIKey.Secret, opt.APIKey.Secret, opt.APIKey.Secret, opt.APIKey.Secret),
-	} {
-		for _, hidden := range []string{key, secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%d", []byte(secret)), "bXktc2VydmVy"} {
-			if strings.Contains(s, hidden) {
-				t.Errorf("%s tells %s", s, hidden)
-			}
-		}
-	}
-	// The plain digest of a key could be looked up in a table.
-	if strings.Contains(value, sha256Hex(key)[:32]) || len(value) != 32 {
-		t.Error(value)
-	}
-}
-
-func TestAPIKey(t *testing.T) {
-	secret := identity.Secret("0123456789abcdef")
-	resolver := func(s identity.Secret, from ...string) *identity.Resolver {
-		return newResolver(t, identity.Options{APIKey: identity.APIKeyOptions{From: from, Secret: s}})
-	}
-	r := resolver(secret, "header:x-api-key", "bearer", "cookie:key", "query:key")
-	want := valueOf(t, r, "api_key", withKey("k"))
-	// printf k | openssl dgst -sha256 -hmac 0123456789abcdef
-	if want != "e51aafa1d4392040fcc4f20192c9dad2" {
-		t.Error(want)
-	}
-	for _, f := range []identity.Facts{
-		{Header: http.Header{"Authorization": {"bearer k"}}}, {Header: http.Header{"Cookie": {"a=b; key=k"}}}, {Query: "key=%6b"},
-		{Header: http.Header{"X-Api-Key": {" k "}, "Authorization": {"Basic other"}}}, {Header: http.Header{"X-Api-Key": {"k"}}, Query: "key=k"},
-	} {
-		if got := valueOf(t, r, "api_key", f); got != want {
-			t.Errorf("%+v: %s", f, got)
-		}
-	}
-	for _, f := range []identity.Facts{
-		{}, {Header: http.Header{"Authorization": {"Basic k"}}}, {Header: http.Header{"Authorization": {"Bearer"}}},
-		withKey(strings.Repeat("k", 513)),
-	} {
-		if got := valueOf(t, r, "api_key", f); got != "" {
-			t.Errorf("%+v: %s", f, got)
-		}
-	}
-	if got := valueOf(t, resolver(secret, "header:X-API-Key"), "api_key", withKey("k")); got != want {
-		t.Error("two nodes with one secret count one key twice")
-	}
-	if a, b := valueOf(t, resolver(nil, "header:X-API-Key"), "api_key", withKey("k")), valueOf(t, resolver(nil, "header:X-API-Key"), "api_key", withKey("k")); a == b || a == want {
-		t.Error("a random secret is not random")
-	}
-	// Without a file any text is a key: it must not stand for a client.
-	if got := valueOf(t, r, "client", withKey("k")); got != "address:192.0.2.1" {
-		t.Error(got)
-	}
-	for _, o := range []identity.Options{
-		{APIKey: identity.APIKeyOptions{From: []string{"basic"}}}, {APIKey: identity.APIKeyOptions{From: []string{"header:a b"}}},
-		{APIKey: identity.APIKeyOptions{From: []string{"bearer"}, Secret: secret[:15]}}, {Keys: keyFile(t, "k.yaml", "[]")},
-		{User: []string{"api_key"}}, {Tier: []string{"keys"}}, {User: []string{"jwt:sub"}}, {User: []string{"cookie:sid"}}, {User: []string{"header:X-User"}}, {Tier: []string{"header:X-Tier"}},
-	} {
-		if _, err := identity.New(o); err == nil {
-			t.Errorf("%+v is taken", o)
-		}
-	}
-}
-
 func FuzzKeyFile(f *testing.F) {
-	for _, s := range []string{"- {user: a, tier: b}", "- sha256: " + sha256Hex("k"), "sha256,user,tier\n,a,b\n", "a,a\n\"", "- &a [*a]", "? ? ?", "user,tier\n# x\n\na,b\r\n"} {
+	for _, s := range []string{"- {user: a, tier: b}", "- sha256: " + identitytest.Digest("k"), "sha256,user,tier\n,a,b\n", "a,a\n\"", "- &a [*a]", "? ? ?", "user,tier\n# x\n\na,b\r\n"} {
 		f.Add(s)
 	}
 	dir := f.TempDir()
@@ -264,7 +164,7 @@ func FuzzKeyFile(f *testing.F) {
 			if err := os.WriteFile(dir+name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			file, err := identity.LoadKeys(dir + name)
+			file, err := credentials.LoadKeys(dir + name)
 			if err == nil {
 				file.Len()
 			} else if err.Error() == "" || file != nil {
@@ -272,4 +172,33 @@ func FuzzKeyFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFamilyKeyFileHeaders: a table whose first line is not one of its columns is an
+// error that names them, with rows and without; so is a file that is empty. Nobody is
+// in a file only if it says so.
+func TestFamilyKeyFileHeaders(t *testing.T) {
+	sum := identitytest.Digest("k")
+	for header, good := range map[string]bool{
+		"sha256": true, "sha256,user": true, "user,tier": true, "tier, user": true, "sha256,user,tier": true, "\ufeffsha256,user,tier": true, "# keys\nsha256": true,
+		"": false, "sha265": false, "key": false, "hash,user,tier": false, "SHA256,user,tier": false, "sha256,usr,tier": false, "sha256;user;tier": false,
+		"sha256\tuser": false, "user": false, "tier": false, "sha256,user,tier,": false, "apikey,plan": false, "# keys": false, "\"": false, sum: false, sum + ",bob,gold": false,
+	} {
+		for _, rows := range []string{"", "\n", "\n# none\n"} {
+			path := identitytest.Write(t, "keys.csv", header+rows)
+			switch _, err := credentials.LoadKeys(path); {
+			case (err == nil) != good:
+				t.Errorf("%q: %v", header+rows, err)
+			case err != nil && header != "\"" && !strings.Contains(err.Error(), "sha256, user, tier"):
+				t.Errorf("%q: the columns are not named: %v", header+rows, err)
+			case err != nil && strings.Contains(err.Error(), sum[:20]):
+				t.Errorf("%q: a row is told: %v", header+rows, err)
+			}
+		}
+	}
+	for text, good := range map[string]bool{"[]": true, "[] # nobody": true, "": false, "\n": false, "# keys\n": false, "null": false, "~": false, "---\n": false, "{}": false, "''": false, "[{}]": false, "[[]]": false} {
+		if _, err := credentials.LoadKeys(identitytest.Write(t, "keys.yaml", text)); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "sha256") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

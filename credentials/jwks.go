@@ -1,4 +1,4 @@
-package identity
+package credentials
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/regular"

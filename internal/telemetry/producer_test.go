@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/telemetry"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // The collector gets every series that Prometheus would read, under its name, and

@@ -1,11 +1,14 @@
-package identity
+package credentials
 
-import "sync"
+import (
+	"crypto/sha256"
+	"sync"
+)
 
 // tokenShards divide the cache, so that requests seldom meet at a lock.
 const tokenShards = 16
 
-// tokenCache remembers verified tokens by a keyed digest. A shard has a young
+// tokenCache remembers verified tokens by their SHA-256. A shard has a young
 // and an old half; when the young one is full it becomes the old one, which is
 // forgotten: what was not asked for in between has to be verified again. Safe
 // for concurrent use.
@@ -16,14 +19,14 @@ type tokenCache struct {
 
 type tokenShard struct {
 	mu         sync.Mutex
-	young, old map[digest]*claims
+	young, old map[[sha256.Size]byte]*verified
 }
 
 func newTokenCache(size int) *tokenCache {
 	return &tokenCache{half: max(size/(2*tokenShards), 1)}
 }
 
-func (t *tokenCache) get(id digest) *claims {
+func (t *tokenCache) get(id [sha256.Size]byte) *verified {
 	s := &t.shards[id[0]%tokenShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +40,7 @@ func (t *tokenCache) get(id digest) *claims {
 	return c
 }
 
-func (t *tokenCache) put(id digest, c *claims) {
+func (t *tokenCache) put(id [sha256.Size]byte, c *verified) {
 	s := &t.shards[id[0]%tokenShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,9 +48,9 @@ func (t *tokenCache) put(id digest, c *claims) {
 }
 
 // put puts c into the young half. Requires: mu.
-func (s *tokenShard) put(id digest, c *claims, half int) {
+func (s *tokenShard) put(id [sha256.Size]byte, c *verified, half int) {
 	if s.young == nil || len(s.young) >= half {
-		s.old, s.young = s.young, make(map[digest]*claims)
+		s.old, s.young = s.young, make(map[[sha256.Size]byte]*verified)
 	}
 	s.young[id] = c
 }

@@ -1,4 +1,4 @@
-package identity
+package credentials
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/internal/spell"
@@ -44,14 +45,8 @@ type KeyFile struct {
 	rows atomic.Pointer[keyRows]
 }
 
-// keyRow is what the file says of a key.
-type keyRow struct {
-	user, tier string
-	warned     atomic.Bool // that the key is short
-}
-
 type keyRows struct {
-	keys  map[[sha256.Size]byte]*keyRow
+	keys  map[[sha256.Size]byte]*identity.Key
 	users map[string]string // user -> tier
 	sum   [sha256.Size]byte // of the file
 }
@@ -71,7 +66,7 @@ func LoadKeys(path string) (*KeyFile, error) {
 func (f *KeyFile) Reload() error {
 	text, err := regular.Read(f.path, maxKeyFile)
 	if err != nil {
-		return fmt.Errorf("identity: keys: %w", err)
+		return fmt.Errorf("keys: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	if was := f.rows.Load(); was != nil && was.sum == sum {
@@ -79,7 +74,7 @@ func (f *KeyFile) Reload() error {
 	}
 	rows, err := parseKeys(f.path, text)
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
+		return err
 	}
 	rows.sum = sum
 	f.rows.Store(rows)
@@ -106,19 +101,16 @@ func (f *KeyFile) Len() (keys, users int) {
 	return len(r.keys), len(r.users)
 }
 
-// Doubts returns what o asks of the file of keys that the file says of nobody: as if
-// the columns of another table had been taken.
-func (o *Options) Doubts() []string {
-	if o.Keys == nil {
-		return nil
-	}
-	r := o.Keys.rows.Load()
+// Doubts returns what is asked of the file that it says of nobody, as if the columns of
+// another table had been taken: user and tier are those of [identity.Options].
+func (f *KeyFile) Doubts(user, tier []string) []string {
+	r := f.rows.Load()
 	users, tiers := 0, len(r.users)
 	for _, row := range r.keys {
-		if row.user != "" {
+		if row.User != "" {
 			users++
 		}
-		if row.tier != "" {
+		if row.Tier != "" {
 			tiers++
 		}
 	}
@@ -126,20 +118,20 @@ func (o *Options) Doubts() []string {
 	if len(r.keys) == 0 {
 		all = append(all, "it has no key, so no API key is known")
 	}
-	if users == 0 && slices.Contains(o.User, "api_key") {
+	if users == 0 && slices.Contains(user, "api_key") {
 		all = append(all, "no key of it has a user, so that api_key names none")
 	}
-	if tiers == 0 && slices.Contains(o.Tier, "keys") {
+	if tiers == 0 && slices.Contains(tier, "keys") {
 		all = append(all, "no row of it has a tier, so that keys gives none")
 	}
 	return all
 }
 
-// key returns the row of a key, nil if there is none.
-func (f *KeyFile) key(sum [sha256.Size]byte) *keyRow { return f.rows.Load().keys[sum] }
+// Key implements [identity.KeyTable].
+func (f *KeyFile) Key(sum [sha256.Size]byte) *identity.Key { return f.rows.Load().keys[sum] }
 
-// tierOf returns the tier of a user, "" if the file has none.
-func (f *KeyFile) tierOf(user string) string { return f.rows.Load().users[user] }
+// TierOf implements [identity.KeyTable].
+func (f *KeyFile) TierOf(user string) string { return f.rows.Load().users[user] }
 
 // keyColumns are the keys and columns of the file.
 var keyColumns = []string{"sha256", "user", "tier"}
@@ -148,7 +140,7 @@ var keyColumns = []string{"sha256", "user", "tier"}
 func parseKeys(path string, text []byte) (*keyRows, error) {
 	b := &keyBuilder{
 		path: path, keyLine: map[[sha256.Size]byte]int{}, userLine: map[string]int{},
-		rows: &keyRows{keys: map[[sha256.Size]byte]*keyRow{}, users: map[string]string{}},
+		rows: &keyRows{keys: map[[sha256.Size]byte]*identity.Key{}, users: map[string]string{}},
 	}
 	read := b.readYAML
 	if strings.EqualFold(filepath.Ext(path), ".csv") {
@@ -283,10 +275,10 @@ func (b *keyBuilder) add(line int, row map[string]string) error {
 		}
 	}
 	user, tier := row["user"], row["tier"]
-	if !fits(user) {
-		return b.fault(line, "user must have at most %d bytes and no control characters", maxValue)
+	if !identity.Fits(user) {
+		return b.fault(line, "user must have at most 128 bytes and no control characters")
 	}
-	if len(tier) > maxTier || !fits(tier) {
+	if len(tier) > maxTier || !identity.Fits(tier) {
 		return b.fault(line, "tier must have at most %d bytes and no control characters", maxTier)
 	}
 	if row["sha256"] == "" {
@@ -309,6 +301,6 @@ func (b *keyBuilder) add(line int, row map[string]string) error {
 	if was, ok := b.keyLine[sum]; ok {
 		return b.fault(line, "the same key is in line %d already", was)
 	}
-	b.keyLine[sum], b.rows.keys[sum] = line, &keyRow{user: user, tier: tier}
+	b.keyLine[sum], b.rows.keys[sum] = line, &identity.Key{User: user, Tier: tier}
 	return nil
 }

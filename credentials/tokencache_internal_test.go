@@ -1,15 +1,14 @@
-package identity
+package credentials
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -20,13 +19,13 @@ import (
 func TestTokenCacheIsBounded(t *testing.T) {
 	const size = 1600
 	cache := newTokenCache(size)
-	kept := &claims{}
-	id := func(i int) (d digest) {
+	kept := &verified{}
+	id := func(i int) (d [sha256.Size]byte) {
 		binary.LittleEndian.PutUint64(d[:], uint64(i)*0x9e3779b97f4a7c15)
 		return d
 	}
 	for i := range 200_000 {
-		cache.put(id(i), &claims{})
+		cache.put(id(i), &verified{})
 		if i%20 == 0 {
 			if i == 0 {
 				cache.put(id(-1), kept)
@@ -56,11 +55,11 @@ func TestSameKeysSameSet(t *testing.T) {
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(text) }))
 	defer s.Close()
-	tokens, err := newTokens(JWTOptions{URL: s.URL})
+	tokens, err := NewTokens(JWTOptions{URL: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tokens.close()
+	defer tokens.Close()
 	was := tokens.keys.set.Load()
 	if !tokens.keys.refresh(t.Context()) || was == nil || tokens.keys.set.Load() != was {
 		t.Error("the same keys are another set")
@@ -69,35 +68,4 @@ func TestSameKeysSameSet(t *testing.T) {
 	if !tokens.keys.refresh(t.Context()) || tokens.keys.set.Load() == was {
 		t.Error("other keys are the same set")
 	}
-}
-
-// TestCallersInParallel: a resolver is shared, its callers are not.
-func TestCallersInParallel(t *testing.T) {
-	r, err := New(Options{
-		APIKey: APIKeyOptions{From: []string{"bearer"}, Secret: Secret("0123456789abcdef")}, JWT: JWTOptions{Secret: make(Secret, 32)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{}
-	for i := range 8 {
-		c := r.Acquire()
-		c.Set(Facts{Header: map[string][]string{"Authorization": {fmt.Sprintf("Bearer k%d", i)}}})
-		want[fmt.Sprint(i)] = string([]byte(c.APIKey()))
-		c.Release()
-	}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for range 300 {
-				c := r.Acquire()
-				c.Set(Facts{Path: "//a/../b", Host: "H", Header: map[string][]string{"Authorization": {fmt.Sprintf("Bearer k%d", i)}}})
-				if p, err := c.Path(); p != "/b" || err != nil || c.Host() != "h" || c.APIKey() != want[fmt.Sprint(i)] || c.r.tokens.claim(c, "sub") != "" {
-					t.Error(p, err, c.Host(), c.APIKey())
-				}
-				c.Release()
-			}
-		})
-	}
-	wg.Wait()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/telemetry"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // serve runs srv until the test ends, and returns its address.

@@ -1,62 +1,59 @@
-package identity
+package credentials
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/weirlimit/weir/identity"
 )
 
 // JWTOptions says which JSON Web Tokens are believed. One of KeyFile, URL and
 // Secret says by which keys.
 type JWTOptions struct {
-	// From lists where a request may have its token: "bearer" (Authorization:
-	// Bearer), "header:NAME", "cookie:NAME", "query:NAME". A request with two
-	// different ones is refused, see [Caller.Check]. Zero means bearer.
-	From []string `yaml:"from"`
 	// KeyFile names a file with the public keys, read once: PEM (public keys and
 	// certificates), a JWK or a JWK set. Zero means none.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string
 	// URL is where the JWK set of the issuer is, https, or http on a loopback
 	// address. It is fetched anew every Refresh, and when a token fits no key in
 	// it, that at most once a minute. The last good set stays. Zero means none.
-	URL string `yaml:"url"`
+	URL string
 	// Secret verifies HS256, HS384 and HS512, at least 32 bytes. Zero means none.
-	Secret Secret `yaml:"-"`
+	Secret identity.Secret
 	// Algorithms lists the signatures that are taken. Zero means HS256 with
 	// Secret, else RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512
 	// and EdDSA. Those of a Secret and of public keys do not mix: a public key is
 	// no secret.
-	Algorithms []string `yaml:"algorithms"`
+	Algorithms []string
 	// Issuers lists what iss may be. Zero means anything.
-	Issuers []string `yaml:"issuers"`
+	Issuers []string
 	// Audiences lists what aud may hold: a token must have one of them. Zero means
 	// anything.
-	Audiences []string `yaml:"audiences"`
+	Audiences []string
 	// Leeway is how far the issuer's clock may be off, up to 5m. Zero means 30s.
-	Leeway time.Duration `yaml:"leeway"`
+	Leeway time.Duration
 	// CacheSize is how many verified tokens are remembered, each until it expires
 	// or its keys change, so that a signature is not computed for every request.
 	// Zero means 10,000.
-	CacheSize int `yaml:"cache_size"`
+	CacheSize int
 	// Refresh of the set at URL, 1m to 24h. Zero means 15m.
-	Refresh time.Duration `yaml:"refresh"`
+	Refresh time.Duration
 	// Client fetches URL. It follows no redirects, and takes no longer than 5
 	// seconds. Zero means one of its own.
-	Client *http.Client `yaml:"-"`
+	Client *http.Client
 	// Now tells the time. Zero means time.Now.
-	Now func() time.Time `yaml:"-"`
+	Now func() time.Time
 	// Log is told of fetches that fail, and of keys that are of no use. Zero means
 	// nobody is.
-	Log *slog.Logger `yaml:"-"`
+	Log *slog.Logger
 }
 
 var (
@@ -72,27 +69,28 @@ const (
 	maxTries = 8
 )
 
-// tokens verifies JSON Web Tokens. Safe for concurrent use.
-type tokens struct {
+// Tokens verifies JSON Web Tokens. Safe for concurrent use.
+type Tokens struct {
 	opt        JWTOptions
-	from       claimants
 	algorithms []jose.SignatureAlgorithm
 	keys       keySource
 	cache      *tokenCache
-	// sealing names tokens in the cache, with a secret of this process.
-	sealing Secret
 }
 
-// claims is what a verified token says.
-type claims struct {
-	text map[string]string
+var _ identity.TokenVerifier = (*Tokens)(nil)
+
+// verified is what a verified token says.
+type verified struct {
+	claims identity.Claims
 	// expires, in seconds since the Unix epoch, with the leeway.
 	expires int64
 	keys    *keySet
 }
 
-// newTokens returns what verifies tokens, or nil if no keys are set.
-func newTokens(o JWTOptions) (*tokens, error) {
+// NewTokens returns what verifies tokens. Its error says which option cannot be met, and
+// how to. That the keys at URL cannot be fetched yet is none: no token is believed until
+// they can. Close it, or the [identity.Resolver] that it is given to.
+func NewTokens(o JWTOptions) (*Tokens, error) {
 	sources := 0
 	for _, set := range []bool{o.KeyFile != "", o.URL != "", len(o.Secret) > 0} {
 		if set {
@@ -100,8 +98,6 @@ func newTokens(o JWTOptions) (*tokens, error) {
 		}
 	}
 	switch {
-	case sources == 0 && len(o.From)+len(o.Algorithms)+len(o.Issuers)+len(o.Audiences) == 0:
-		return nil, nil
 	case sources != 1:
 		return nil, errors.New("jwt: set one of key_file, url and secret: they say which tokens are believed")
 	case len(o.Secret) > 0 && len(o.Secret) < 32:
@@ -113,19 +109,13 @@ func newTokens(o JWTOptions) (*tokens, error) {
 	case o.Refresh != 0 && (o.Refresh < time.Minute || o.Refresh > 24*time.Hour):
 		return nil, fmt.Errorf("jwt: refresh must be between 1m and 24h, not %s", o.Refresh)
 	}
-	t := &tokens{opt: o}
+	t := &Tokens{opt: o}
 	t.defaults()
-	var err error
-	if t.from, err = credentials("jwt", t.opt.From); err != nil {
-		return nil, err
-	}
 	if err := t.allow(o.Algorithms); err != nil {
 		return nil, err
 	}
-	if t.sealing, err = newSecret("", nil); err != nil {
-		return nil, err
-	}
 	t.cache = newTokenCache(t.opt.CacheSize)
+	var err error
 	switch {
 	case o.KeyFile != "":
 		if err = t.keys.load(o.KeyFile); err == nil {
@@ -142,11 +132,8 @@ func newTokens(o JWTOptions) (*tokens, error) {
 	return t, nil
 }
 
-func (t *tokens) defaults() {
+func (t *Tokens) defaults() {
 	o := &t.opt
-	if len(o.From) == 0 {
-		o.From = []string{"bearer"}
-	}
 	o.Leeway, o.CacheSize, o.Refresh = cmp.Or(o.Leeway, 30*time.Second), cmp.Or(o.CacheSize, 10_000), cmp.Or(o.Refresh, 15*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -157,7 +144,7 @@ func (t *tokens) defaults() {
 }
 
 // allow compiles the list of algorithms.
-func (t *tokens) allow(names []string) error {
+func (t *Tokens) allow(names []string) error {
 	possible := publicAlgorithms
 	t.algorithms = publicAlgorithms
 	if len(t.opt.Secret) > 0 {
@@ -177,35 +164,31 @@ func (t *tokens) allow(names []string) error {
 	return nil
 }
 
-// verify returns what token says, nil and why if it is not believed.
-func (t *tokens) verify(token string, s *sealer) (*claims, failure) {
-	if len(token) > maxToken {
-		return nil, tokenTooLong
-	}
+// Verify implements [identity.TokenVerifier].
+func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 	now := t.opt.Now()
 	set := t.keys.set.Load()
-	id := s.seal(t.sealing, token)
-	if c := t.cache.get(id); c != nil {
-		if c.keys == set {
-			if now.Unix() < c.expires {
-				return c, believed
-			}
-			return nil, tokenExpired
+	var text [4096]byte // few tokens are longer; the others allocate nothing
+	id := sha256.Sum256(append(text[:0], token...))
+	if v := t.cache.get(id); v != nil && v.keys == set {
+		if now.Unix() < v.expires {
+			return v.claims, identity.Accepted
 		}
+		return nil, identity.Expired
 	}
-	c, err := t.check(token, set, now)
+	v, err := t.check(token, set, now)
 	if err != nil {
 		// Without key IDs a new key shows in that no old one fits.
 		if errors.Is(err, errUnknownKey) || errors.Is(err, jose.ErrCryptoFailure) {
 			t.keys.want(now)
 		}
 		if set == nil {
-			return nil, tokenNoKeys
+			return nil, identity.NoKeys
 		}
-		return nil, failureOf(err)
+		return nil, rejectionOf(err)
 	}
-	t.cache.put(id, c)
-	return c, believed
+	t.cache.put(id, v)
+	return v.claims, identity.Accepted
 }
 
 var (
@@ -216,7 +199,7 @@ var (
 )
 
 // check verifies a token.
-func (t *tokens) check(token string, set *keySet, now time.Time) (*claims, error) {
+func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, error) {
 	parsed, err := jwt.ParseSigned(token, t.algorithms)
 	if err != nil {
 		return nil, err
@@ -254,61 +237,37 @@ func (t *tokens) check(token string, set *keySet, now time.Time) (*claims, error
 	if len(t.opt.Issuers) > 0 && !slices.Contains(t.opt.Issuers, std.Issuer) {
 		return nil, errIssuer
 	}
-	c := &claims{text: make(map[string]string, len(all)), expires: std.Expiry.Time().Add(t.opt.Leeway).Unix(), keys: set}
+	v := &verified{identity.Claims{}, std.Expiry.Time().Add(t.opt.Leeway).Unix(), set}
 	for name, raw := range all {
-		if v := claimText(raw); v != "" && len(name) <= maxValue {
-			c.text[name] = long(v)
-		}
+		v.claims.Set(name, raw)
 	}
-	return c, nil
+	return v, nil
 }
 
-// claimText returns a claim as text: a string, a number as it is written, true
-// or false. Lists and blocks have none.
-func claimText(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return ""
+// rejectionOf returns why a token is not believed.
+func rejectionOf(err error) identity.Rejection {
+	if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
+		return identity.WrongAlgorithm
 	}
-	switch c := raw[0]; {
-	case c == '"':
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			return ""
+	for _, c := range []struct {
+		err error
+		is  identity.Rejection
+	}{
+		{errUnknownKey, identity.UnknownKey}, {jose.ErrUnsupportedAlgorithm, identity.UnknownKey},
+		{jose.ErrUnsupportedKeyType, identity.UnknownKey}, {jose.ErrCryptoFailure, identity.BadSignature},
+		{errNoExpiry, identity.NoExpiry}, {errIssuer, identity.WrongIssuer}, {jwt.ErrExpired, identity.Expired},
+		{jwt.ErrNotValidYet, identity.NotYetValid}, {jwt.ErrIssuedInTheFuture, identity.IssuedInFuture},
+		{jwt.ErrInvalidAudience, identity.WrongAudience},
+	} {
+		if errors.Is(err, c.err) {
+			return c.is
 		}
-		return s
-	case c == '-' || c >= '0' && c <= '9' || c == 't' || c == 'f':
-		return string(raw)
 	}
-	return ""
+	return identity.Malformed
 }
 
-// close ends fetching.
-func (t *tokens) close() { t.keys.close() }
-
-// find returns the token of a request as it was sent, or an error if another reader may
-// not find it, or may find another in its place.
-func (t *tokens) find(c *Caller) (string, error) {
-	if t == nil {
-		return "", nil
-	}
-	token := ""
-	for _, f := range t.from {
-		v, err := f.credential(c)
-		switch {
-		case err != nil:
-			return "", err
-		case v == "" || v == token:
-		case !isJWS(v):
-			// A reader that is less exact could find a token in it.
-			if strings.Count(v, ".") > 1 {
-				return "", errCredential
-			}
-			token = cmp.Or(token, v)
-		case isJWS(token):
-			return "", errCredential
-		default:
-			token = v
-		}
-	}
-	return token, nil
+// Close ends the fetching of keys and waits for it. What was fetched stays in use.
+func (t *Tokens) Close() error {
+	t.keys.close()
+	return nil
 }

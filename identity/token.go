@@ -1,0 +1,152 @@
+package identity
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// TokenOptions says where requests have their token, and who verifies it.
+type TokenOptions struct {
+	// From lists where a request may have its token: "bearer" (Authorization:
+	// Bearer), "header:NAME", "cookie:NAME", "query:NAME". A request with two
+	// different ones is refused, see [Caller.Check]. Zero means bearer.
+	From []string
+	// Verifier says which tokens are believed, such as credentials.Tokens. The resolver
+	// closes it. Zero means that no token is.
+	Verifier TokenVerifier
+}
+
+// TokenVerifier says which tokens are believed. Safe for concurrent use.
+type TokenVerifier interface {
+	// Verify returns what a token of at most 8192 bytes says, or why it is not believed.
+	// It is asked for each request that has a token, so it must not wait. The claims are
+	// not changed afterwards.
+	Verify(token string) (Claims, Rejection)
+	io.Closer
+}
+
+// Claims are what a verified token says, as text, by name.
+type Claims map[string]string
+
+// Set adds a claim as it is written in JSON: a string, a number, true or false. Lists
+// and blocks have no text. A claim of more than 128 bytes, or with control characters,
+// is what stands for it: 128 bits of its SHA-256. One whose name is longer is left out.
+func (c Claims) Set(name string, raw json.RawMessage) {
+	if v := claimText(raw); v != "" && len(name) <= maxValue {
+		c[name] = long(v)
+	}
+}
+
+// Rejection is why a token is not believed.
+type Rejection uint8
+
+const (
+	Accepted       Rejection = iota // it is believed
+	Malformed                       // it is no token
+	WrongAlgorithm                  // it is signed in a way that is not taken
+	UnknownKey                      // no key is known that it may be signed with
+	NoKeys                          // no keys are known yet
+	BadSignature
+	Expired
+	NoExpiry
+	NotYetValid
+	IssuedInFuture
+	WrongIssuer
+	WrongAudience
+)
+
+// rejections are the failures that rejections are.
+var rejections = [...]failure{
+	Accepted: believed, Malformed: tokenMalformed, WrongAlgorithm: tokenAlgorithm, UnknownKey: tokenUnknownKey,
+	NoKeys: tokenNoKeys, BadSignature: tokenSignature, Expired: tokenExpired, NoExpiry: tokenNoExpiry,
+	NotYetValid: tokenNotYetValid, IssuedInFuture: tokenIssuedInFuture, WrongIssuer: tokenIssuer, WrongAudience: tokenAudience,
+}
+
+// tokens finds and verifies the tokens of requests. Immutable.
+type tokens struct {
+	from     claimants
+	verifier TokenVerifier
+}
+
+// newTokens returns what finds and verifies tokens, or nil if nobody verifies any.
+func newTokens(o TokenOptions) (*tokens, error) {
+	if o.Verifier == nil {
+		if len(o.From) > 0 {
+			return nil, errors.New("jwt: set who verifies tokens, to say where requests have them (Options.Token.Verifier)")
+		}
+		return nil, nil
+	}
+	if len(o.From) == 0 {
+		o.From = []string{"bearer"}
+	}
+	from, err := credentials("jwt", o.From)
+	if err != nil {
+		return nil, err
+	}
+	return &tokens{from, o.Verifier}, nil
+}
+
+// verify returns what token says, nil and why if it is not believed.
+func (t *tokens) verify(token string) (Claims, failure) {
+	if len(token) > maxToken {
+		return nil, tokenTooLong
+	}
+	all, why := t.verifier.Verify(token)
+	switch {
+	case why == Accepted:
+		return all, believed
+	case int(why) < len(rejections):
+		return nil, rejections[why]
+	}
+	return nil, tokenMalformed
+}
+
+// find returns the token of a request as it was sent, or an error if another reader may
+// not find it, or may find another in its place.
+func (t *tokens) find(c *Caller) (string, error) {
+	if t == nil {
+		return "", nil
+	}
+	token := ""
+	for _, f := range t.from {
+		v, err := f.credential(c)
+		switch {
+		case err != nil:
+			return "", err
+		case v == "" || v == token:
+		case !isJWS(v):
+			// A reader that is less exact could find a token in it.
+			if strings.Count(v, ".") > 1 {
+				return "", errCredential
+			}
+			token = cmp.Or(token, v)
+		case isJWS(token):
+			return "", errCredential
+		default:
+			token = v
+		}
+	}
+	return token, nil
+}
+
+// claimText returns a claim as text: a string, a number as it is written, true
+// or false. Lists and blocks have none.
+func claimText(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		var s string
+		if json.Unmarshal(raw, &s) != nil {
+			return ""
+		}
+		return s
+	case c == '-' || c >= '0' && c <= '9' || c == 't' || c == 'f':
+		return string(raw)
+	}
+	return ""
+}

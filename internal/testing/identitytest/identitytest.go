@@ -1,0 +1,101 @@
+// Package identitytest makes resolvers, requests and credentials for tests.
+package identitytest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/credentials"
+	"github.com/weirlimit/weir/identity"
+)
+
+// New returns a resolver, which is closed when the test ends.
+func New(t testing.TB, opt identity.Options) *identity.Resolver {
+	t.Helper()
+	r, err := identity.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// ValueOf returns the value that a request has for one source, "" for none.
+func ValueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) string {
+	t.Helper()
+	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Acquire()
+	defer c.Release()
+	c.Set(f)
+	var req weir.Request
+	if err := p.Fill(&req, c); err != nil {
+		t.Fatal(err)
+	}
+	if len(req.Descriptors) == 0 {
+		return ""
+	}
+	return strings.Clone(req.Descriptors[0].Entries[0].Value)
+}
+
+// UserOf returns the user of a request with a bearer token.
+func UserOf(r *identity.Resolver, token string) string {
+	c := r.Acquire()
+	defer c.Release()
+	c.Set(identity.Facts{Peer: netip.MustParseAddr("192.0.2.1"), Header: http.Header{"Authorization": {"Bearer " + token}}})
+	return strings.Clone(c.User())
+}
+
+// WithKey is a request with an API key.
+func WithKey(key string) identity.Facts {
+	return identity.Facts{Peer: netip.MustParseAddr("192.0.2.1"), Header: http.Header{"X-Api-Key": {key}}}
+}
+
+// Tokens are what says which bearer tokens are believed.
+func Tokens(t testing.TB, o credentials.JWTOptions) identity.TokenOptions {
+	t.Helper()
+	v, err := credentials.NewTokens(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity.TokenOptions{Verifier: v}
+}
+
+// Keys returns a file of API keys with a text.
+func Keys(t testing.TB, name, text string) *credentials.KeyFile {
+	t.Helper()
+	f, err := credentials.LoadKeys(Write(t, name, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Write writes a file of the test and returns its path.
+func Write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Digest returns the SHA-256 of an API key as files of keys have it.
+func Digest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
