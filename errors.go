@@ -13,7 +13,10 @@ var (
 	ErrNoLease = errors.New("weir: a concurrency limit needs a lease: set Request.Lease to a value of your own for this unit of work")
 	// ErrNoKey: [Limiter.Take] was used with rules that have no limit for its one
 	// entry, such as those of a rules file.
-	ErrNoKey = errors.New("weir: the rules have no limit for the entry \"key\": use Decide with the descriptors of the rules, or make the limiter with weir.Limits")
+	ErrNoKey = errors.New("weir: the rules have no limit for the entry \"key\": use TakeBy with keys of the rules, or make the limiter with weir.Limits")
+	// ErrNoRule: no rule looks at the domain and the keys that [Limiter.TakeBy] was
+	// given. The text says what is near.
+	ErrNoRule = errors.New("weir: the rules do not know this request")
 	// ErrNoRequest: the request is nil, or there is nothing in it to decide.
 	ErrNoRequest = errors.New("weir: there is no request to decide: take one of Limiter.Acquire and append descriptors to it")
 	// ErrVerb: a request's Verb is not Spend, Peek or Force.

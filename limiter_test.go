@@ -336,6 +336,9 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { _, _ = two.Decide(ctx, r) }); n != 0 {
 		t.Errorf("Decide allocates %v times", n)
 	}
+	if n := testing.AllocsPerRun(1000, func() { _, _ = two.TakeBy(ctx, "api", 1, "user", "42", "path", "/a") }); n != 0 {
+		t.Errorf("TakeBy allocates %v times", n)
+	}
 }
 
 // recorder keeps what it observes.

@@ -38,6 +38,16 @@ type Exempter interface {
 	Exempts(r *Request) bool
 }
 
+// Speller is an optional interface of [Rules] that know which requests cannot have been
+// meant.
+type Speller interface {
+	// Misspelt says why no rule looks at r, for which Match appends nothing: there is no
+	// such domain, or none of its rules is matched by these keys, whatever their values.
+	// It names what is near. Empty means that a rule looks at r. It may use r as Match
+	// does.
+	Misspelt(r *Request) string
+}
+
 // Limits are rules without a choice: every descriptor meets each limit, under
 // the key that its values make.
 type Limits []*Limit

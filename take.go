@@ -1,6 +1,9 @@
 package weir
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Take spends cost units of key: a request with the single entry ("key", key).
 // A cost of zero looks and spends nothing. It does not allocate.
@@ -23,6 +26,42 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 		return Decision{}, err
 	}
 	countOne(l.only, d)
+	return d, nil
+}
+
+// TakeBy spends cost units by the rules of a domain: a request with one descriptor, whose
+// entries are given as keys and values in turn, in the order of the rules.
+//
+//	d, err := lim.TakeBy(ctx, "api", 1, "plan", "free", "user", id)
+//
+// A cost of zero looks and spends nothing. Values that no rule limits pass. Where no rule
+// looks at the keys, or at the domain, the error is ErrNoRule, if the rules can tell (see
+// [Speller]); it is ErrNoRequest for entries that are no pairs, and else what Decide
+// returns. With any error the Decision is the zero Decision, which refuses. It does not
+// allocate. For several descriptors, or a concurrency limit, use Decide.
+func (l *Limiter) TakeBy(ctx context.Context, domain string, cost int64, entries ...string) (Decision, error) {
+	switch {
+	case cost < 0 || cost > MaxCost:
+		return Decision{}, ErrCost
+	case len(entries) == 0 || len(entries)%2 != 0:
+		return Decision{}, fmt.Errorf("%w: entries are a key, its value, and so on, and there are %d texts", ErrNoRequest, len(entries))
+	}
+	r := l.Acquire()
+	defer l.Recycle(r)
+	r.Domain, r.entries = domain, r.entries[:0]
+	for i := 0; i < len(entries); i += 2 {
+		r.entries = append(r.entries, Entry{entries[i], entries[i+1]})
+	}
+	r.takeEntries(cost)
+	d, err := l.Decide(ctx, r)
+	if err != nil || len(r.ops) > 0 {
+		return d, err
+	}
+	if s, ok := l.rules.(Speller); ok {
+		if why := s.Misspelt(r); why != "" {
+			return Decision{}, fmt.Errorf("%w: %s", ErrNoRule, why)
+		}
+	}
 	return d, nil
 }
 
@@ -63,11 +102,7 @@ func (l *Limiter) takeMode(ctx context.Context, key string, limit *Limit, cost i
 	r := l.Acquire()
 	defer l.Recycle(r)
 	r.entries = append(r.entries[:0], Entry{"key", key})
-	r.Descriptors = append(r.Descriptors, Descriptor{Entries: r.entries})
-	r.Cost = cost
-	if cost == 0 {
-		r.Verb = Peek
-	}
+	r.takeEntries(cost)
 	r.ops = limit.Append(r.ops, key, cost, r)
 	d, err := l.take(ctx, r)
 	for _, o := range l.observers {
@@ -99,14 +134,20 @@ func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Deci
 	r := l.Acquire()
 	defer l.Recycle(r)
 	r.entries = append(r.entries[:0], Entry{"key", key})
-	r.Descriptors = append(r.Descriptors, Descriptor{Entries: r.entries})
-	r.Cost = cost
-	if cost == 0 {
-		r.Verb = Peek
-	}
+	r.takeEntries(cost)
 	d, err := l.Decide(ctx, r)
 	if err == nil && len(r.ops) == 0 && !l.exempts(r) {
 		return Decision{}, ErrNoKey
 	}
 	return d, err
+}
+
+// takeEntries makes an empty r one descriptor of its entries, which spends cost, or looks
+// if that is zero.
+func (r *Request) takeEntries(cost int64) {
+	r.Descriptors = append(r.Descriptors, Descriptor{Entries: r.entries})
+	r.Cost = cost
+	if cost == 0 {
+		r.Verb = Peek
+	}
 }

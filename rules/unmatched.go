@@ -12,6 +12,8 @@ import (
 var (
 	_ weir.Exempter = (*Set)(nil)
 	_ weir.Exempter = (*Live)(nil)
+	_ weir.Speller  = (*Set)(nil)
+	_ weir.Speller  = (*Live)(nil)
 )
 
 // Exempts implements [weir.Exempter]: it reports whether r meets a rule of its domain,
@@ -68,10 +70,13 @@ func (r *Rule) isTerminal() bool {
 // names what is near. Empty means that r is as the rules have it.
 func (s *Set) Unmatched(r *weir.Request) string { return s.UnmatchedWith(r, "", nil) }
 
+// Misspelt implements [weir.Speller]: it is Unmatched but for the values.
+func (s *Set) Misspelt(r *weir.Request) string { return MisspeltWith(s, r, "", nil) }
+
 // UnmatchedWith is Unmatched where there are limits beside the set: those of one
 // domain, which are matched by lists of keys.
 func (s *Set) UnmatchedWith(r *weir.Request, domain string, lists [][]string) string {
-	if why := s.MisspeltWith(r, domain, lists); why != "" {
+	if why := MisspeltWith(s, r, domain, lists); why != "" {
 		return why
 	}
 	if s.Exempts(r) || r.Domain == domain && slices.ContainsFunc(r.Descriptors, func(d weir.Descriptor) bool { return isListed(lists, &d) }) {
@@ -85,7 +90,7 @@ func (s *Set) UnmatchedWith(r *weir.Request, domain string, lists [][]string) st
 
 // MisspeltWith is UnmatchedWith without the last: it looks at no values, but for
 // the domain.
-func (s *Set) MisspeltWith(r *weir.Request, domain string, lists [][]string) string {
+func MisspeltWith(s *Set, r *weir.Request, domain string, lists [][]string) string {
 	if s.domains[r.Domain] == nil && (domain == "" || r.Domain != domain) {
 		names := s.Domains()
 		if domain != "" && !slices.Contains(names, domain) {
@@ -215,6 +220,9 @@ func orThereAre(meant string, there []string) string {
 
 // Exempts implements [weir.Exempter] by the set in use.
 func (l *Live) Exempts(r *weir.Request) bool { return l.set.Load().Exempts(r) }
+
+// Misspelt implements [weir.Speller] by the set in use.
+func (l *Live) Misspelt(r *weir.Request) string { return l.set.Load().Misspelt(r) }
 
 // Unmatched says of the set in use what [Set.Unmatched] does.
 func (l *Live) Unmatched(r *weir.Request) string { return l.set.Load().Unmatched(r) }

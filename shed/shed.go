@@ -264,6 +264,14 @@ func (j joined) Exempts(r *weir.Request) bool {
 	return ok && e.Exempts(r)
 }
 
+// Misspelt implements [weir.Speller] by the others. In the domain that s is for, nobody can tell.
+func (j joined) Misspelt(r *weir.Request) string {
+	if u, ok := j.others.(weir.Speller); ok && r.Domain != j.s.opt.Domain {
+		return u.Misspelt(r)
+	}
+	return ""
+}
+
 // Unmatched says by the others why r is likely not what was meant; empty where it is,
 // or they cannot say.
 func (j joined) Unmatched(r *weir.Request) string {

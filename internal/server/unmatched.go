@@ -25,7 +25,7 @@ func (r *ruleSet) Unmatched(req *weir.Request) string {
 // misspelt is Unmatched without a look at values.
 func (r *ruleSet) misspelt(req *weir.Request) string {
 	domain, lists := r.words.keyLists()
-	return r.set().MisspeltWith(req, domain, lists)
+	return rules.MisspeltWith(r.set(), req, domain, lists)
 }
 
 // set returns the rules of the files in use, none without files.

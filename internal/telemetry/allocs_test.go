@@ -12,11 +12,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // serve runs srv until the test ends, and returns its address.

@@ -11,10 +11,10 @@ import (
 
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // The collector gets every series that Prometheus would read, under its name, and

@@ -26,10 +26,10 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 const (
