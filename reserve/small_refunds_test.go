@@ -51,8 +51,8 @@ func usedOf(t *testing.T, a weir.Algorithm) (mean, most int64) {
 }
 
 // Small refunds leave less of a strict window of batches, and of a bucket; never is
-// there more. Sub-windows take them back to the unit. docs/reference/rules.md and decision 0005
-// say these numbers.
+// there more. Sub-windows take them back to the unit. docs/explanation/algorithms.md
+// says these numbers.
 func TestSmallRefunds(t *testing.T) {
 	for _, c := range []struct {
 		a                 weir.Algorithm
