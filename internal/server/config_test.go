@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -196,6 +197,40 @@ func TestPrint(t *testing.T) {
 	}
 	if !reflect.DeepEqual(back.Routes, c.Routes) {
 		t.Errorf("routes: %+v, want %+v", back.Routes, c.Routes)
+	}
+}
+
+// What differs from the defaults is a configuration file that means the same, and has
+// nothing that is zero.
+func TestPrintChanged(t *testing.T) {
+	c := server.Defaults()
+	c.Upstream, c.Limits = "http://127.0.0.1:1", []string{"10/second by ip"}
+	c.Routes = []server.Route{
+		{Path: "/login", Limit: []string{"5/minute by ip"}},
+		{Path: "/paid", MaxBody: 1, Descriptors: []identity.Descriptor{
+			{Entries: []identity.EntryFrom{{From: "remote_address"}, {Key: "plan", From: "value:0"}}, Cost: 2},
+			{Entries: []identity.EntryFrom{{From: "path", Fold: true}}},
+		}},
+	}
+	if err := c.Routes[1].Priority.UnmarshalText([]byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := server.PrintChanged(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	for _, zero := range []string{`""`, "0s", ": false", "[]", "cost: 0", "max_body: 0"} {
+		if strings.Contains(out.String(), zero) {
+			t.Errorf("%s is printed:\n%s", zero, &out)
+		}
+	}
+	back, err := server.Layer(write(t, "weir.yaml", out.String()), server.Defaults(), func(string) bool { return false })
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, &out)
+	}
+	var want, got bytes.Buffer
+	if err := errors.Join(c.Print(&want), back.Print(&got)); err != nil || got.String() != want.String() {
+		t.Errorf("printed and read again: %v\n%s\nwant\n%s", err, &got, &want)
 	}
 }
 

@@ -110,15 +110,17 @@ func explainBy(s *Server, gw *gateway.Gateway, r *http.Request) *Explained {
 // explainLimits says which limits req meets.
 func explainLimits(s *Server, x *Explained, req *weir.Request) {
 	x.Priority = req.Priority
-	for i := range req.Descriptors {
-		x.Descriptors = append(x.Descriptors, ExplainedDescriptor{req.Descriptors[i].Entries, req.Descriptors[i].Cost})
-	}
 	for _, op := range s.limiter.Rules().Match(nil, req) {
 		if op.Limit == nil { // a list of the rules decides
 			continue
 		}
 		ofRules := slices.Contains(x.FileLimits, op.Limit) || slices.Contains(x.FileLimits, op.Of)
 		x.Limits = append(x.Limits, ExplainedLimit{Name: op.Limit.Name, Key: op.Key, Cost: op.Cost, OfRules: ofRules})
+	}
+	// What limits of the route are matched by is no descriptor that anybody wrote.
+	req.Descriptors = slices.DeleteFunc(req.Descriptors, func(d weir.Descriptor) bool { return len(d.Entries) > 0 && d.Entries[0].Key == entryRoute })
+	for i := range req.Descriptors {
+		x.Descriptors = append(x.Descriptors, ExplainedDescriptor{req.Descriptors[i].Entries, req.Descriptors[i].Cost})
 	}
 	if s.rules.live != nil {
 		req.Lease = "request" // what is made up for each request is no part of the reason

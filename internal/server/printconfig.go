@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/identity"
 )
 
 // Print writes c as a configuration file, secrets redacted.
 func (c *Config) Print(w io.Writer) error { return printYAML(w, c.public()) }
 
 // PrintChanged is Print of the settings that differ from the defaults; nothing if none
-// does. A list is printed whole.
+// does. Of a list all items are printed, of a route what is not zero.
 func PrintChanged(w io.Writer, c *Config) error {
 	var now, was yaml.Node
 	if err := now.Encode(c.public()); err != nil {
@@ -22,6 +24,9 @@ func PrintChanged(w io.Writer, c *Config) error {
 	}
 	if prune(&now, &was); len(now.Content) == 0 {
 		return nil
+	}
+	if err := pruneRoutes(lookUp(&now, "routes")); err != nil {
+		return err
 	}
 	return printYAML(w, &now)
 }
@@ -51,6 +56,33 @@ func prune(now, was *yaml.Node) {
 		kept = append(kept, key, value)
 	}
 	now.Content = kept
+}
+
+// pruneItems removes from the mappings of a list what the zero value of their type has.
+func pruneItems(list *yaml.Node, zero any, nested func(item *yaml.Node) error) error {
+	if list == nil {
+		return nil
+	}
+	var was yaml.Node
+	if err := was.Encode(zero); err != nil {
+		return err
+	}
+	for _, item := range list.Content {
+		if err := nested(item); err != nil {
+			return err
+		}
+		prune(item, &was)
+	}
+	return nil
+}
+
+// pruneRoutes removes what is zero from routes, their descriptors and their entries.
+func pruneRoutes(routes *yaml.Node) error {
+	return pruneItems(routes, Route{}, func(route *yaml.Node) error {
+		return pruneItems(lookUp(route, "descriptors"), identity.Descriptor{}, func(d *yaml.Node) error {
+			return pruneItems(lookUp(d, "entries"), identity.EntryFrom{}, func(*yaml.Node) error { return nil })
+		})
+	})
 }
 
 func sameYAML(a, b *yaml.Node) bool {
