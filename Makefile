@@ -11,7 +11,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lab lab-waiting lab-counting lab-counted race lint vulncheck fuzz families soak mutants house bench release packages release-tools release-files proto dashboard site docs rename servers
+.PHONY: help run build test lab lab-waiting lab-counting lab-counted lab-shared lab-twice race lint vulncheck fuzz families soak mutants house bench release packages release-tools release-files proto dashboard site docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,17 +69,26 @@ test: servers ## before each change lands: unit tests, conformance, race of the 
 
 lab: servers ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest
 	$(MAKE) -j2 --output-sync=line lab-waiting lab-counting
-	WEIR_REQUIRE_SERVERS=1 $(GO) test -vet=off -shuffle=on -timeout 10m $(filter-out $(call paths,$(ALONE)),$(TWICE))
-	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -short -timeout 10m $(filter-out $(call paths,$(STARTERS)),$(TWICE))
+	$(MAKE) -j2 --output-sync=line lab-shared lab-twice
 
 # What waits for servers more than it counts runs beside what counts, which gets the
-# processor time that the others leave. The stores of TWICE have no neighbours: under
-# so much load a store's calls are late.
+# processor time that the others leave. The shared store, which takes longest, runs beside
+# one package at a time: under more load a store's calls are late.
 lab-waiting: export WEIR_REQUIRE_SERVERS := 1
 lab-waiting:
 	$(GO) test -p 1 -vet=off -shuffle=on -timeout 10m $(call only,$(ALONE))
 	$(GO) test -p 1 $(RACE) -shuffle=on -timeout 10m $(call only,$(ONCE))
 	$(GO) test $(RACE) -shuffle=on -timeout 10m $(call only,$(WAITING))
+
+lab-shared: export WEIR_REQUIRE_SERVERS := 1
+lab-shared:
+	$(GO) test -vet=off -shuffle=on -timeout 10m $(call only,store/shared)
+	$(GO) test $(RACE) -short -timeout 10m $(call only,store/shared)
+
+lab-twice: export WEIR_REQUIRE_SERVERS := 1
+lab-twice:
+	$(GO) test -p 1 -vet=off -shuffle=on -timeout 10m $(filter-out $(call paths,$(ALONE) store/shared),$(TWICE))
+	$(GO) test -p 1 $(RACE) -short -timeout 10m $(filter-out $(call paths,$(STARTERS) store/shared),$(TWICE))
 
 lab-counting:
 	nice $(MAKE) lab-counted
