@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -336,7 +337,8 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { _, _ = two.Decide(ctx, r) }); n != 0 {
 		t.Errorf("Decide allocates %v times", n)
 	}
-	if n := testing.AllocsPerRun(1000, func() { _, _ = two.TakeBy(ctx, "api", 1, "user", "42", "path", "/a") }); n != 0 {
+	// The pool of requests drops some at random under the race detector.
+	if n := testing.AllocsPerRun(1000, func() { _, _ = two.TakeBy(ctx, "api", 1, "user", "42", "path", "/a") }); n != 0 && !race.Enabled {
 		t.Errorf("TakeBy allocates %v times", n)
 	}
 }
