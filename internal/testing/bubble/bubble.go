@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // one keeps the program on one processor while it is held.
@@ -26,6 +27,9 @@ func Test(t *testing.T, f func(*testing.T)) {
 	}
 	synctest.Test(t, f)
 }
+
+// Inside reports whether its caller is in a bubble, whose time begins with the year 2000.
+func Inside() bool { return time.Now().Year() < 2020 }
 
 func hold() {
 	one.Lock()

@@ -31,7 +31,9 @@ func newFleet(t *testing.T, newNode New, n int, opt Options) *fleet {
 	if opt.Prompt {
 		within := cmp.Or(opt.Timeout, 20*time.Millisecond)
 		f.shared.limit.Store(int64(within))
-		t.Cleanup(func() { time.Sleep(within) }) // a probe that is under way when a node is closed ends by then
+		if bubble.Inside() {
+			t.Cleanup(func() { time.Sleep(within) }) // a probe that is under way when a node is closed ends by then
+		}
 	}
 	for range n {
 		f.nodes = append(f.nodes, f.node(opt))
