@@ -172,9 +172,9 @@ func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 	id := sha256.Sum256(append(text[:0], token...))
 	if v := t.cache.get(id); v != nil && v.keys == set {
 		if now.Unix() < v.expires {
-			return v.claims, identity.Accepted
+			return v.claims, ""
 		}
-		return nil, identity.Expired
+		return nil, "expired"
 	}
 	v, err := t.check(token, set, now)
 	if err != nil {
@@ -183,12 +183,12 @@ func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 			t.keys.want(now)
 		}
 		if set == nil {
-			return nil, identity.NoKeys
+			return nil, "no_keys"
 		}
 		return nil, rejectionOf(err)
 	}
 	t.cache.put(id, v)
-	return v.claims, identity.Accepted
+	return v.claims, ""
 }
 
 var (
@@ -247,23 +247,23 @@ func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, err
 // rejectionOf returns why a token is not believed.
 func rejectionOf(err error) identity.Rejection {
 	if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
-		return identity.WrongAlgorithm
+		return "algorithm"
 	}
 	for _, c := range []struct {
 		err error
 		is  identity.Rejection
 	}{
-		{errUnknownKey, identity.UnknownKey}, {jose.ErrUnsupportedAlgorithm, identity.UnknownKey},
-		{jose.ErrUnsupportedKeyType, identity.UnknownKey}, {jose.ErrCryptoFailure, identity.BadSignature},
-		{errNoExpiry, identity.NoExpiry}, {errIssuer, identity.WrongIssuer}, {jwt.ErrExpired, identity.Expired},
-		{jwt.ErrNotValidYet, identity.NotYetValid}, {jwt.ErrIssuedInTheFuture, identity.IssuedInFuture},
-		{jwt.ErrInvalidAudience, identity.WrongAudience},
+		{errUnknownKey, "unknown_key"}, {jose.ErrUnsupportedAlgorithm, "unknown_key"},
+		{jose.ErrUnsupportedKeyType, "unknown_key"}, {jose.ErrCryptoFailure, "bad_signature"},
+		{errNoExpiry, "no_expiry"}, {errIssuer, "wrong_issuer"}, {jwt.ErrExpired, "expired"},
+		{jwt.ErrNotValidYet, "not_yet_valid"}, {jwt.ErrIssuedInTheFuture, "issued_in_future"},
+		{jwt.ErrInvalidAudience, "wrong_audience"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.is
 		}
 	}
-	return identity.Malformed
+	return "malformed"
 }
 
 // Close ends the fetching of keys and waits for it. What was fetched stays in use.

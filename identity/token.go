@@ -40,29 +40,20 @@ func (c Claims) Set(name string, raw json.RawMessage) {
 	}
 }
 
-// Rejection is why a token is not believed.
-type Rejection uint8
+// Rejection is why a token is not believed, in a word of [Failure].Reason: malformed,
+// algorithm, unknown_key, no_keys, bad_signature, expired, no_expiry, not_yet_valid,
+// issued_in_future, wrong_issuer or wrong_audience. Others count as malformed. Empty means
+// that the token is believed.
+type Rejection string
 
-const (
-	Accepted       Rejection = iota // it is believed
-	Malformed                       // it is no token
-	WrongAlgorithm                  // it is signed in a way that is not taken
-	UnknownKey                      // no key is known that it may be signed with
-	NoKeys                          // no keys are known yet
-	BadSignature
-	Expired
-	NoExpiry
-	NotYetValid
-	IssuedInFuture
-	WrongIssuer
-	WrongAudience
-)
-
-// rejections are the failures that rejections are.
-var rejections = [...]failure{
-	Accepted: believed, Malformed: tokenMalformed, WrongAlgorithm: tokenAlgorithm, UnknownKey: tokenUnknownKey,
-	NoKeys: tokenNoKeys, BadSignature: tokenSignature, Expired: tokenExpired, NoExpiry: tokenNoExpiry,
-	NotYetValid: tokenNotYetValid, IssuedInFuture: tokenIssuedInFuture, WrongIssuer: tokenIssuer, WrongAudience: tokenAudience,
+// failure returns the failure that r is.
+func (r Rejection) failure() failure {
+	for f := believed + 1; f < numFailures; f++ {
+		if failureWords[f].kind == "jwt" && failureWords[f].reason == string(r) {
+			return f
+		}
+	}
+	return tokenMalformed
 }
 
 // tokens finds and verifies the tokens of requests. Immutable.
@@ -95,13 +86,10 @@ func (t *tokens) verify(token string) (Claims, failure) {
 		return nil, tokenTooLong
 	}
 	all, why := t.verifier.Verify(token)
-	switch {
-	case why == Accepted:
-		return all, believed
-	case int(why) < len(rejections):
-		return nil, rejections[why]
+	if why != "" {
+		return nil, why.failure()
 	}
-	return nil, tokenMalformed
+	return all, believed
 }
 
 // find returns the token of a request as it was sent, or an error if another reader may
