@@ -24,6 +24,8 @@ var imported = map[string]string{
 	"http":       "net/http",
 	"httplimit":  "github.com/weirlimit/weir/middleware/http",
 	"memory":     "github.com/weirlimit/weir/store/memory",
+	"redis":      "github.com/weirlimit/weir/store/redis",
+	"shared":     "github.com/weirlimit/weir/store/shared",
 	"weir":       "github.com/weirlimit/weir",
 }
 
@@ -42,6 +44,7 @@ import (
 var (
 	ctx     context.Context
 	limiter *weir.Limiter
+	rules   weir.Rules
 	m       *httplimit.Middleware
 	mux     *http.ServeMux
 	w       http.ResponseWriter
