@@ -117,7 +117,7 @@ release: release-tools release-files ## build binaries, archives, packages, SBOM
 	cp cmd/weir/schema/*.schema.json $(or $(DIST),dist)/
 	cd client/python && hatchling build -d $(abspath $(or $(DIST),dist))
 	cd $(or $(DIST),dist) && sha256sum weirlimit-* >>$$(echo *_checksums.txt)
-	bin/image -dist $(or $(DIST),dist) -created $(DATE) LICENSE bin/release/THIRD-PARTY
+	bin/image -dist $(or $(DIST),dist) -created $(DATE) -chart deploy/helm/weir LICENSE bin/release/THIRD-PARTY
 
 packages: ## build the packages and the image of this platform, install them here and try them (root)
 	scripts/servers.sh man:man-db rpm2cpio:rpm2cpio cpio:cpio systemd-analyze:systemd debootstrap:debootstrap

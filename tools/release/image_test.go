@@ -26,12 +26,14 @@ const imageUser = 65532
 // the first in a root that nothing can be written to.
 func TestImage(t *testing.T) {
 	t.Parallel()
-	index := makeImage(t, t.TempDir())
+	folder := t.TempDir()
+	index := makeImage(t, folder)
 	digest, err := index.Digest()
 	check(t, err)
 	if again, err := makeImage(t, t.TempDir()).Digest(); err != nil || again != digest {
 		t.Errorf("made again it is %s, not %s: %v", again, digest, err)
 	}
+	checkChart(t, filepath.Dir(only(t, folder, "*_oci.tar")), digest.String())
 	manifest, err := index.IndexManifest()
 	check(t, err)
 	var platforms []string
@@ -73,10 +75,12 @@ func makeImage(t *testing.T, folder string) v1.ImageIndex {
 	})
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(folder, "artifacts.json"), artifacts, 0o644))
-	run(t, filepath.Join(root, "bin/image"), "-dist", folder, "-created", "2026-01-02T15:04:05Z", filepath.Join(root, "LICENSE"), filepath.Join(root, "bin/release/THIRD-PARTY"))
+	run(t, filepath.Join(root, "bin/image"), "-dist", folder, "-created", "2026-01-02T15:04:05Z", "-chart", filepath.Join(root, "deploy/helm/weir"), filepath.Join(root, "LICENSE"), filepath.Join(root, "bin/release/THIRD-PARTY"))
 	archive := only(t, folder, "*_oci.tar")
-	if !strings.HasSuffix(read(t, sums), "  "+filepath.Base(archive)+"\n") {
-		t.Errorf("checksums: %q", read(t, sums))
+	for _, file := range []string{archive, only(t, folder, "weir-*.tgz")} {
+		if !strings.Contains(read(t, sums), "  "+filepath.Base(file)+"\n") {
+			t.Errorf("checksums: %q", read(t, sums))
+		}
 	}
 	unpacked := filepath.Join(folder, "unpacked")
 	check(t, os.Mkdir(unpacked, 0o755))
@@ -91,6 +95,35 @@ func makeImage(t *testing.T, folder string) v1.ImageIndex {
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
 	check(t, err)
 	return index
+}
+
+// checkChart checks that the chart in a folder is that of the tree, of the version of the
+// release, and that it names the image by its digest.
+func checkChart(t *testing.T, folder, digest string) {
+	t.Helper()
+	run(t, "tar", "-xzf", only(t, folder, "weir-*.tgz"), "-C", folder)
+	var metadata struct{ Version string }
+	check(t, json.Unmarshal([]byte(read(t, dist+"/metadata.json")), &metadata))
+	var changed []string
+	for line := range strings.Lines(diff(t, filepath.Join(root, "deploy/helm/weir"), filepath.Join(folder, "weir"))) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "> ") || strings.HasPrefix(line, "Only in") {
+			changed = append(changed, line)
+		}
+	}
+	want := []string{"> version: " + metadata.Version, `> appVersion: "` + metadata.Version + `"`, "> digest: " + digest}
+	if strings.Join(strings.Fields(strings.Join(changed, " ")), " ") != strings.Join(want, " ") {
+		t.Errorf("the chart differs from deploy/helm/weir by %q, want %q", changed, want)
+	}
+}
+
+// diff returns in what two folders differ.
+func diff(t *testing.T, a, b string) string {
+	t.Helper()
+	out, err := exec.Command("diff", "-r", a, b).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 func checkLabels(t *testing.T, labels map[string]string) {

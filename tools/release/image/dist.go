@@ -63,7 +63,19 @@ func (d *dist) archive(folder string, at time.Time) (string, error) {
 	}
 	defer f.Close()
 	w := tar.NewWriter(f)
-	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+	if err := addFolder(w, folder, at, func(name string, data []byte) (string, []byte, error) { return name, data, nil }); err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return path, f.Close()
+}
+
+// addFolder adds the files of a folder, in the order of names and of one time. as says by
+// which name, and with what content.
+func addFolder(w *tar.Writer, folder string, at time.Time, as func(name string, data []byte) (string, []byte, error)) error {
+	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -75,19 +87,15 @@ func (d *dist) archive(folder string, at time.Time) (string, error) {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(data)), ModTime: at}); err != nil {
+		if name, data, err = as(filepath.ToSlash(name), data); err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: at}); err != nil {
 			return err
 		}
 		_, err = w.Write(data)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
-	return path, f.Close()
 }
 
 // addChecksum adds a file to the checksums, in the place of an earlier line about it.

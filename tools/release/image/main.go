@@ -1,11 +1,12 @@
 // Image makes the OCI image of the Linux binaries that goreleaser left in a folder, for
 // each architecture that is there, without a daemon and from no other image:
 //
-//	image -dist dist -created 2026-01-02T15:04:05Z LICENSE bin/release/THIRD-PARTY
+//	image -dist dist -created 2026-01-02T15:04:05Z -chart deploy/helm/weir LICENSE bin/release/THIRD-PARTY
 //
 // The image holds the files that are named, the licences, in /usr/share/doc/weir.
 // It writes the folder dist/image, an OCI image layout, and the same as an archive, which
-// it adds to the checksums. The same binaries make the same bytes.
+// it adds to the checksums. So it does the Helm chart, which names the image by its
+// digest. The same binaries make the same bytes.
 package main
 
 import (
@@ -19,14 +20,18 @@ import (
 func main() {
 	dist := flag.String("dist", "dist", "folder of goreleaser's artifacts")
 	created := flag.String("created", "", "time of the commit, RFC 3339")
+	chart := flag.String("chart", "", "folder of the Helm chart")
 	flag.Parse()
-	if err := run(*dist, *created, flag.Args()); err != nil {
+	if err := run(*dist, *created, *chart, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dist, created string, licences []string) error {
+func run(dist, created, chart string, licences []string) error {
+	if chart == "" {
+		return errors.New("no chart is named: add -chart deploy/helm/weir")
+	}
 	if len(licences) == 0 {
 		return errors.New("no files of licences are named: add LICENSE and bin/release/THIRD-PARTY")
 	}
@@ -50,6 +55,14 @@ func run(dist, created string, licences []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(archive)
-	return d.addChecksum(archive)
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	packed, err := d.chart(chart, digest.String(), at)
+	if err != nil {
+		return err
+	}
+	fmt.Println(archive, packed)
+	return errors.Join(d.addChecksum(archive), d.addChecksum(packed))
 }
