@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testing/race"
 	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
@@ -20,6 +21,9 @@ descriptors:
   value: free
   descriptors:
   - {key: user, limit: 2/hour}
+  - key: region
+    descriptors:
+    - {key: path, limit: 9/hour}
 - {key: path, value: /login, limit: 3/hour}
 - {key: user, limit: 5/hour}
 - {key: path, value: /health, limit: unlimited}
@@ -96,6 +100,21 @@ func TestTakeBy(t *testing.T) {
 		d, err := l.TakeBy(t.Context(), c.domain, c.cost, c.entries...)
 		if d != (weir.Decision{}) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %d %q: %+v, %v", c.domain, c.cost, c.entries, d, err)
+		}
+	}
+}
+
+// A request that meets no limit is as usual as another: it allocates nothing either.
+func TestTakeByAllocatesNothing(t *testing.T) {
+	l := limiterOf(t, saas)
+	for _, entries := range [][]string{{"plan", "gold", "user", "ann"}, {"path", "/health"}, {"path", "/other"}, {"user", "ann"}, {"plan", "gold", "region", "eu", "path", "/"}} {
+		n := testing.AllocsPerRun(200, func() {
+			if _, err := l.TakeBy(t.Context(), "api", 1, entries...); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 && !race.Enabled { // whose pool of requests drops some
+			t.Errorf("%q: %v allocations", entries, n)
 		}
 	}
 }

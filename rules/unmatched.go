@@ -111,16 +111,27 @@ func MisspeltWith(s *Set, r *weir.Request, domain string, lists [][]string) stri
 }
 
 // looksAt reports whether rules of the domain look at a descriptor of these keys,
-// whatever its values.
+// whatever its values. It allocates nothing for the keys of a list of the domain.
 func looksAt(s *Set, domain string, desc *weir.Descriptor) bool {
-	d, keys := s.domains[domain], keysIn(desc)
-	return d != nil && (slices.ContainsFunc(d.keyLists, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) ||
-		slices.ContainsFunc(keys, func(key string) bool { return d.allow[key] != nil }) || s.Meets(domain, keys) ||
-		slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Domain == domain && r.isTerminal() && slices.Equal(r.Keys, keys) }))
+	d := s.domains[domain]
+	switch {
+	case d == nil:
+		return false
+	case slices.ContainsFunc(d.keyLists, func(l weir.KeyList) bool { return hasKeys(desc, l.Keys) }):
+		return true
+	}
+	keys := keysIn(desc)
+	return slices.ContainsFunc(keys, func(key string) bool { return d.allow[key] != nil }) || s.Meets(domain, keys) ||
+		slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Domain == domain && r.isTerminal() && slices.Equal(r.Keys, keys) })
 }
 
 func isListed(lists [][]string, desc *weir.Descriptor) bool {
-	return slices.ContainsFunc(lists, func(l []string) bool { return slices.Equal(l, keysIn(desc)) })
+	return slices.ContainsFunc(lists, func(l []string) bool { return hasKeys(desc, l) })
+}
+
+// hasKeys reports whether the entries of a descriptor have these keys, in this order.
+func hasKeys(desc *weir.Descriptor, keys []string) bool {
+	return slices.EqualFunc(desc.Entries, keys, func(e weir.Entry, key string) bool { return e.Key == key })
 }
 
 // keysIn returns the keys of a descriptor. In the Envoy dialect an entry can meet a rule
