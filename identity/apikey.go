@@ -46,7 +46,7 @@ const (
 // minKey is the fewest bytes that can have 128 random bits.
 const minKey = 16
 
-// apiKeys finds and seals API keys. Immutable but for the file's content.
+// apiKeys finds and seals API keys. Immutable but for the table's content.
 type apiKeys struct {
 	from   claimants
 	secret Secret

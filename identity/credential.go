@@ -92,7 +92,7 @@ func hidesToken(r *Resolver, line string) bool {
 	return false
 }
 
-// isBearer reports whether the file has word, and keys are sent as bearer tokens.
+// isBearer reports whether the table has word, and keys are sent as bearer tokens.
 func (k *apiKeys) isBearer(word string) bool {
 	return k != nil && k.table != nil && len(word) <= maxKey &&
 		slices.Contains(k.from, claimant{fromBearer, ""}) && k.table.Key(sha256.Sum256([]byte(word))) != nil

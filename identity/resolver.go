@@ -15,10 +15,10 @@ type Resolver struct {
 	width    width
 	nat64    []netip.Prefix
 	paths    PathOptions
-	override string   // canonical name
-	keys     *apiKeys // nil: requests have no API key
-	tokens   *tokens  // nil: no token is believed
-	verifier TokenVerifier
+	override string        // canonical name
+	keys     *apiKeys      // nil: requests have no API key
+	tokens   *tokens       // nil: no token is believed
+	verifier TokenVerifier // of tokens; nil: none
 	user     claimants
 	tier     claimants
 	fields   singleFields

@@ -32,7 +32,6 @@ func checkValues(t testing.TB, r *identity.Resolver, p *identity.Plan, f identit
 	}
 }
 
-// valueOf returns the value of one source, "" if it has none.
 func TestCookie(t *testing.T) {
 	r := identitytest.New(t, identity.Options{})
 	f := func(want string, lines ...string) {
