@@ -141,9 +141,9 @@ func secretOf(key, path string) (identity.Secret, error) {
 	return identity.Secret(data), nil
 }
 
-// open returns a resolver, and the file of API keys if there is one. change adapts which
-// tokens are believed.
-func (c *Identity) open(log *slog.Logger, change func(*credentials.JWTOptions)) (*identity.Resolver, *credentials.KeyFile, error) {
+// open returns a resolver, and the file of API keys if there is one. Unless it fetches, no
+// keys of tokens are fetched: tokens that need them are then not believed.
+func (c *Identity) open(log *slog.Logger, fetches bool) (*identity.Resolver, *credentials.KeyFile, error) {
 	opt, err := c.options()
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +166,11 @@ func (c *Identity) open(log *slog.Logger, change func(*credentials.JWTOptions)) 
 		opt.Keys = keys
 	}
 	if ok {
-		change(&jwt)
+		jwt.Log = log
+		if jwt.URL != "" && !fetches {
+			// Which claims there are is known without the keys.
+			jwt.URL, jwt.Algorithms, jwt.Secret = "", nil, make(identity.Secret, 32)
+		}
 		if opt.Token.Verifier, err = credentials.NewTokens(jwt); err != nil {
 			return nil, nil, fmt.Errorf("the settings of identity: %w", err)
 		}
@@ -189,7 +193,7 @@ type callers struct {
 
 // openCallers opens what finds out who sent a request.
 func openCallers(c *Identity, log *slog.Logger) (*callers, error) {
-	who, keys, err := c.open(log, func(jwt *credentials.JWTOptions) { jwt.Log = log })
+	who, keys, err := c.open(log, true)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
 )
@@ -92,11 +91,6 @@ func readFiles(c *Config) error {
 // checkIdentity returns a resolver as a node would have it, which fetches no keys of
 // tokens.
 func (c *Config) checkIdentity() (*identity.Resolver, error) {
-	who, _, err := c.Identity.open(nil, func(jwt *credentials.JWTOptions) {
-		if jwt.URL != "" {
-			// Which claims there are is known without the keys.
-			jwt.URL, jwt.Algorithms, jwt.Secret = "", nil, make(identity.Secret, 32)
-		}
-	})
+	who, _, err := c.Identity.open(nil, false)
 	return who, err
 }
