@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/rules"
 )
@@ -61,7 +62,7 @@ func TestFamilyChangesReachTheClient(t *testing.T) {
 		facts := identity.Facts{Peer: anyAddress(r), Method: []string{"get", "GET", "HEAD", "post"}[r.IntN(4)], Path: []string{"/a", "//a/", "/a/./b", "/%61"}[r.IntN(4)], Host: "x"}
 		key := []string{"remote_address", "remote_address", "path", "method"}[r.IntN(4)]
 		named := map[string]string{"remote_address": spelling(r, facts.Peer), "path": facts.Path, "method": facts.Method}[key]
-		c := &changed{t: t, srv: srv, key: key, entries: planned(t, who, key, facts), action: []string{"ban", "ban over the domain", "allow", "override"}[r.IntN(4)]}
+		c := &changed{t: t, srv: srv, key: key, entries: []weir.Entry{identitytest.EntryOf(t, who, key, facts)}, action: []string{"ban", "ban over the domain", "allow", "override"}[r.IntN(4)]}
 		what := fmt.Sprintf("case %d: %s %s %s, which front ends write as %s", i, c.action, key, named, c.entries[0].Value)
 		form := c.change(named)
 		seen[form != ""]++
@@ -154,24 +155,6 @@ func (c *changed) holds() bool {
 		return d.Limit.Count == 7
 	}
 	return !d.Allowed()
-}
-
-// planned returns the entries that a front end makes of a request.
-func planned(t *testing.T, who *identity.Resolver, key string, f identity.Facts) []weir.Entry {
-	t.Helper()
-	plan, err := who.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: key}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := who.Acquire()
-	defer c.Release()
-	c.Set(f)
-	var req weir.Request
-	if err := plan.Fill(&req, c); err != nil {
-		t.Fatal(err)
-	}
-	e := req.Descriptors[0].Entries[0]
-	return []weir.Entry{{Key: strings.Clone(e.Key), Value: strings.Clone(e.Value)}}
 }
 
 func anyAddress(r *rand.Rand) netip.Addr {

@@ -34,6 +34,13 @@ func New(t testing.TB, opt identity.Options) *identity.Resolver {
 // ValueOf returns the value that a request has for one source, "" for none.
 func ValueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) string {
 	t.Helper()
+	return EntryOf(t, r, from, f).Value
+}
+
+// EntryOf returns the entry that a front end makes of a request for one source, an empty
+// one for none.
+func EntryOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) weir.Entry {
+	t.Helper()
 	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +53,10 @@ func ValueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) 
 		t.Fatal(err)
 	}
 	if len(req.Descriptors) == 0 {
-		return ""
+		return weir.Entry{}
 	}
-	return strings.Clone(req.Descriptors[0].Entries[0].Value)
+	e := req.Descriptors[0].Entries[0]
+	return weir.Entry{Key: strings.Clone(e.Key), Value: strings.Clone(e.Value)}
 }
 
 // UserOf returns the user of a request with a bearer token.
