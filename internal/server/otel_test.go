@@ -79,9 +79,7 @@ func TestTelemetry(t *testing.T) {
 			conf.Store, conf.Upstream, conf.Trust = c.store, upstream.URL, []string{"127.0.0.1", "203.0.113.77"}
 			conf.ForwardAuth.Prefix, conf.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 			conf.OTel.Protocol, conf.OTel.Interval = c.protocol, 100*time.Millisecond
-			if conf.OTel.Endpoint = col.HTTP(t); c.protocol == telemetry.ProtocolGRPC {
-				conf.OTel.Endpoint = col.GRPC(t)
-			}
+			conf.OTel.Endpoint = col.Serve(t, c.protocol)
 			s, err := server.New(conf, server.Build{Version: "v9"}, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)

@@ -25,12 +25,7 @@ func TestMetrics(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc")
 			t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 			col := otlptest.New()
-			url := ""
-			if protocol == telemetry.ProtocolGRPC {
-				url = col.GRPC(t)
-			} else {
-				url = col.HTTP(t)
-			}
+			url := col.Serve(t, protocol)
 			m := metrics.New(metrics.Options{
 				Limits:   func() []metrics.Series { return []metrics.Series{{Domain: "shop", Rule: "user", Limit: limit}} },
 				Store:    func() metrics.Store { return metrics.Store{Bytes: 4096} },

@@ -121,12 +121,7 @@ func TestSpans(t *testing.T) {
 			fast(t)
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 			col := otlptest.New()
-			url := ""
-			if protocol == telemetry.ProtocolGRPC {
-				url = col.GRPC(t)
-			} else {
-				url = col.HTTP(t)
-			}
+			url := col.Serve(t, protocol)
 			tel := open(t, telemetry.Options{Endpoint: url, Protocol: protocol, Series: series, Store: "memory", Version: "v9"})
 			_, h := decider(t, tel, "shop")
 			h = tel.HTTP(telemetry.HTTPOptions{Frontend: "httpapi", Route: func(*http.Request) string { return "/check" }}, h)

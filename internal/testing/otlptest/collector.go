@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/telemetry"
 	metricscollector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -42,6 +43,16 @@ type Collector struct {
 // New returns a collector that listens nowhere yet.
 func New() *Collector {
 	return &Collector{metrics: make(map[string]*metrics.Metric), resource: make(map[string]string)}
+}
+
+// Serve listens for OTLP by a protocol of package telemetry until the test ends, and
+// returns its URL.
+func (c *Collector) Serve(t testing.TB, protocol string) string {
+	t.Helper()
+	if protocol == telemetry.ProtocolGRPC {
+		return c.GRPC(t)
+	}
+	return c.HTTP(t)
 }
 
 // HTTP listens for OTLP over HTTP until the test ends, and returns its URL.
