@@ -27,7 +27,7 @@ build: ## build bin/weir
 # `make test` stays below six minutes there.
 #
 # The packages of CORE run under the race detector too, in short form. Those of STORES
-# (redis 54, memcached 12, shared 120) run in short form in `make test`, one after the
+# (redis 54, memcached 12, shared 148) run in short form in `make test`, one after the
 # other, and whole in `make lab`. Those of LAB run in `make lab` alone: weir 91, server 82,
 # fleet 65, postgres 62, hostile 59, rabbitmq 37, grpcserver 26, sqlite 25, kafka 23,
 # ratelimit 17, xds 15, deploytest 14, nats 14. Those of ALONE run one after the other, as
