@@ -9,14 +9,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Parts are a store that decides keys of one part in one call, and no others. Safe for
-// concurrent use.
-type Parts interface {
-	Divider
-	// TakePart decides ops of one part, which undo what was charged a moment ago or do not. It
-	// returns which of them renewed a permit that was held before; nil: none.
-	TakePart(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error)
-}
+// takePart decides ops of one part, which undo what was charged a moment ago or do not. It
+// returns which of them renewed a permit that was held before; nil: none.
+type takePart func(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error)
 
 // crossing decides a request whose keys are in several parts. It charges one part after
 // the other, and gives back when a later one refuses: so it may refuse too much for an
@@ -27,7 +22,8 @@ type Parts interface {
 type crossing struct {
 	ctx    context.Context
 	env    *Env
-	parts  Parts
+	parts  Divider
+	call   takePart
 	ops    []weir.Op
 	all    []crossed // but those that refuse without being asked
 	groups [][]*crossed
@@ -48,13 +44,13 @@ type crossed struct {
 // the two.
 const maxRounds = 3
 
-// Cross decides ops whose keys are in several parts, all or nothing. The error is one of
-// parts, and says of all of the ops whether they may run.
-func Cross(ctx context.Context, env *Env, ops []weir.Op, parts Parts) (err error) {
+// cross decides ops whose keys are in several parts, all or nothing, by calls of one part
+// each. The error is one of those, and says of all of the ops whether they may run.
+func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call takePart) (err error) {
 	if err := parts.Check(ops); err != nil {
 		return &Result{Outcome: Rejected, Err: err}
 	}
-	t, pass := &crossing{ctx: ctx, env: env, parts: parts, ops: ops, all: make([]crossed, 0, len(ops))}, true
+	t, pass := &crossing{ctx: ctx, env: env, parts: parts, call: call, ops: ops, all: make([]crossed, 0, len(ops))}, true
 	for i := range ops {
 		if o := &ops[i]; o.Role == weir.Deny {
 			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
@@ -86,7 +82,7 @@ func Cross(ctx context.Context, env *Env, ops []weir.Op, parts Parts) (err error
 
 // take decides ops of one part.
 func (t *crossing) take(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
-	renewed, err = t.parts.TakePart(ctx, ops, undo)
+	renewed, err = t.call(ctx, ops, undo)
 	if (err == nil || MayRun(err)) && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Verb != weir.Peek }) {
 		t.ran.Store(true)
 	}
@@ -141,13 +137,18 @@ func copyOps(g []*crossed) []weir.Op {
 	return ops
 }
 
-// hear takes over what was answered to ops of g.
-func hear(g []*crossed, ops []weir.Op, renewed []bool) {
+// ask decides ops, which are those of g, and takes over the answers.
+func (t *crossing) ask(g []*crossed, ops []weir.Op) error {
+	renewed, err := t.take(t.ctx, ops, false)
+	if err != nil {
+		return err
+	}
 	for i, a := range g {
 		o := &ops[i]
 		a.now, a.fits, a.charged, a.decision = o.Now, o.Decision.Allowed(), o.Charged, o.Decision
 		a.renewed = renewed != nil && renewed[i]
 	}
+	return nil
 }
 
 // takeEach charges the groups all at once. If one fails, what others were forced to
@@ -156,13 +157,7 @@ func (t *crossing) takeEach() (failed error) {
 	calls := NewGroup(t.env)
 	errs := make([]error, len(t.groups))
 	for i, g := range t.groups {
-		calls.Go(func() {
-			ops := copyOps(g)
-			var renewed []bool
-			if renewed, errs[i] = t.take(t.ctx, ops, false); errs[i] == nil {
-				hear(g, ops, renewed)
-			}
-		})
+		calls.Go(func() { errs[i] = t.ask(g, copyOps(g)) })
 	}
 	calls.Wait()
 	for _, err := range errs {
@@ -180,12 +175,11 @@ func (t *crossing) takeEach() (failed error) {
 func (t *crossing) chargeFirst() error {
 	for i, g := range t.groups {
 		ops := copyOps(g)
-		renewed, err := t.take(t.ctx, ops, false)
-		if err != nil {
+		if err := t.ask(g, ops); err != nil {
 			t.refundGroups(t.groups[:i])
 			return err
 		}
-		if hear(g, ops, renewed); refuses(ops) {
+		if refuses(ops) {
 			t.refundGroups(t.groups[:i])
 			return t.look(i)
 		}
@@ -215,11 +209,9 @@ func (t *crossing) look(but int) error {
 			}
 			o.Verb, o.Role = weir.Peek, weir.Always
 		}
-		renewed, err := t.take(t.ctx, ops, false)
-		if err != nil {
+		if err := t.ask(g, ops); err != nil {
 			return err
 		}
-		hear(g, ops, renewed)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func newParted(t *testing.T, parts int) *parted {
 
 func (a *parted) Part(key string) int { return int(key[0] - 'a') }
 
-func (a *parted) TakePart(ctx context.Context, ops []weir.Op, _ bool) ([]bool, error) {
+func (a *parted) takePart(ctx context.Context, ops []weir.Op, _ bool) ([]bool, error) {
 	part := a.Part(ops[0].Key)
 	for i := range ops {
 		if a.Part(ops[i].Key) != part {
@@ -73,7 +73,7 @@ func (a *parted) Check([]weir.Op) error { return nil }
 
 func (a *parted) take(ops ...weir.Op) ([]weir.Op, error) {
 	a.asked = nil
-	return ops, Cross(context.Background(), NewEnv(nil, nil), ops, a)
+	return ops, cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart)
 }
 
 func (a *parted) left(key string, l *weir.Limit) int64 {
@@ -186,7 +186,7 @@ func TestCrossAllOrNothing(t *testing.T) {
 				for _, i := range r.Perm(9)[:2+r.IntN(3)] {
 					ops = append(ops, weir.Op{Key: string(rune('a' + i%3)), Limit: limits[i/3], Cost: 1 + r.Int64N(2), Headroom: int64(r.IntN(9) / 8)})
 				}
-				if err := Cross(context.Background(), NewEnv(nil, nil), ops, a); err != nil {
+				if err := cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart); err != nil {
 					t.Error(err)
 					return
 				}

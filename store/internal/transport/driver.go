@@ -23,7 +23,7 @@ type Driver interface {
 }
 
 // A Divider is a driver of which a call takes keys of one part only. A shard may have
-// several parts. Ops of several are decided by [Cross].
+// several parts. Ops of several are decided by calls of one each.
 type Divider interface {
 	// Part returns the part of a key. It may change as servers come and go.
 	Part(key string) int

@@ -127,7 +127,11 @@ func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op)
 		return q.takePart(ctx, class, f, ops, nil, false)
 	}
 	sent := q.env.Now()
-	return sent, Cross(q.Begin(ctx), q.env, ops, &divided{divider, q, class, f})
+	// The calls have the budget of the decision together; what is given back has one of its own.
+	return sent, cross(q.Begin(ctx), q.env, ops, divider, func(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
+		_, err = q.takePart(ctx, class, f, ops, &renewed, undo)
+		return renewed, err
+	})
 }
 
 // takePart decides ops of one part, which undo what was charged a moment ago or do not. It
@@ -149,20 +153,6 @@ func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir
 		q.setKey(c)
 	}
 	return q.wait(ctx, c, left, ops)
-}
-
-// divided has ops of several parts decided in calls of one part each, which have the budget
-// of the decision together. What is given back has one of its own.
-type divided struct {
-	Divider
-	q      *Queue
-	class  Class
-	flight *Flight
-}
-
-func (d *divided) TakePart(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
-	_, err = d.q.takePart(ctx, d.class, d.flight, ops, &renewed, undo)
-	return renewed, err
 }
 
 // isDivided reports whether ops are of several parts.
