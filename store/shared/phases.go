@@ -23,7 +23,7 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	for i := range d.stored.ops {
 		o := &d.stored.ops[i]
 		o.Decision, o.Charged, o.Borrowed = weir.Decision{}, false, false
-		if d.stored.of[i].decider.Peek(now, o) == lot.Refused {
+		if v, _ := d.stored.of[i].decider.Draw(d.ctx, now, o, nil); v == lot.Refused {
 			refusal, ok = o.Decision, true
 		}
 	}

@@ -31,9 +31,6 @@ type policy struct {
 	used       atomic.Int64 // when it was looked up last, in the node's seconds
 }
 
-// leastShare is the smallest limit that is worth a fetch.
-const leastShare = 8
-
 // modeOf returns how a limit is decided by what it asks for, or by otherwise if it does
 // not say: the table of docs/explanation/consistency.md.
 func modeOf(l *weir.Limit, otherwise params.ConsistencyMode) params.ConsistencyMode {
@@ -48,7 +45,7 @@ func modeOf(l *weir.Limit, otherwise params.ConsistencyMode) params.ConsistencyM
 		return params.ConsistencyLocal // a sketch stays on its node
 	case asked == params.ConsistencyLocal, asked == params.ConsistencyStrict:
 		return asked
-	case !isSimple || l.Burst < leastShare:
+	case !isSimple || l.Burst < lot.LeastShare:
 		return params.ConsistencyStrict
 	case t&weir.Lends != 0 && asked == params.ConsistencyEventual:
 		return params.ConsistencyEventual

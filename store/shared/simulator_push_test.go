@@ -51,8 +51,8 @@ func (n *node) pushed(s *server, o *weir.Op) {
 
 // watchPushes notes when pushes are given up.
 func (n *node) watchPushes() {
-	send, r := n.store.eventual.Send, &n.reports
-	n.store.eventual.Send = func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+	send, r := n.store.eventual.Fetch, &n.reports
+	n.store.eventual.Fetch = func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
 		if !n.isPush(ops) {
 			return send(f, ops)
 		}

@@ -42,20 +42,15 @@ func isSpend(o *weir.Op) bool {
 
 // Draw implements lot.Decider.
 func (d *strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
-	return d.Peek(now, o), nil
-}
-
-// Peek implements lot.Decider.
-func (d *strict) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 	if !d.remembers {
-		return lot.Ask
+		return lot.Ask, nil
 	}
 	a, ok := d.refusals.Recall(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, false, now)
 	if !ok {
-		return lot.Ask
+		return lot.Ask, nil
 	}
 	o.Decision, o.Now, o.Charged, o.Borrowed = a, int64(d.clock.Latest(now)), false, false
-	return lot.Refused
+	return lot.Refused, nil
 }
 
 // Undo implements lot.Decider.

@@ -40,12 +40,10 @@ func (s *Store) wire(opt *Options) {
 		sent, err := s.queue.Fetch(f.Context, &f.Flight, ops)
 		return sent, s.observe(ops, sent, err)
 	}
-	s.leased = &leased.Env{
-		Clock: s.clock, Table: s.table, Refusals: s.refusals, Nodes: s.nodes.count,
-		IsSteady: s.nodes.isSteady, IsRegistered: s.nodes.isRegistered, Go: begin, Fetch: fetch,
-	}
-	s.permits = &permit.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Fetch: fetch, Rand: s.env.Rand}
-	s.eventual = &eventual.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Send: fetch}
+	all := lot.Env{Clock: s.clock, Table: s.table, Returns: s.returns, Refusals: s.refusals, Nodes: s.nodes.count, Go: begin, Fetch: fetch}
+	s.leased = &leased.Env{Env: all, IsSteady: s.nodes.isSteady, IsRegistered: s.nodes.isRegistered}
+	s.permits = &permit.Env{Env: all, Rand: s.env.Rand}
+	s.eventual = &eventual.Env{Env: all}
 	s.outage = outage.New(&outage.Env{
 		Clock: s.clock, Refusals: s.refusals, Returns: s.returns, Local: s.local, Tag: s.table.Tag,
 		Terms: func(l *weir.Limit) (*outage.Terms, error) {

@@ -64,18 +64,7 @@ import (
 // Env is what the deciders of all eventual limits share. It must not be changed while it
 // is in use.
 type Env struct {
-	Clock    *clock.Clock
-	Table    *lot.Table
-	Returns  *lot.Returns
-	Refusals *lot.Refusals
-	// Nodes is how many share the store.
-	Nodes func() int64
-	// Go runs f, unless the node is closing.
-	Go func(f func()) bool
-	// Send makes a call for a flight, has the clock observe its answer, and returns when it
-	// was sent. An error means that the ops may have been carried out; an answer that comes
-	// after that is dropped.
-	Send func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
+	lot.Env
 	// Overshot is the most units above a limit that the store was seen to have counted.
 	Overshot atomic.Int64
 
@@ -100,12 +89,6 @@ func (d *Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hol
 		return lot.Charged, nil
 	}
 	return d.shortfall(now, o, h, tag)
-}
-
-// Peek implements lot.Decider.
-func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(context.Background(), now, o, nil)
-	return v
 }
 
 // draw decides o by the tally, if it can. Requires: g.
@@ -146,7 +129,7 @@ func (d *Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64)
 	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
 			a.Limit = d.limit.From(weir.FromCounts)
-			o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, false, false
+			d.Answer(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
@@ -193,7 +176,7 @@ func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, cha
 	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
 		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
 	}
-	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
+	d.Answer(o, a, now, charged)
 }
 
 // Undo implements lot.Decider. What the tally no longer takes back the store gets.

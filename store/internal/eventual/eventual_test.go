@@ -596,7 +596,8 @@ func TestPeekTakesNothing(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)
 	peek := func(cost int64) (lot.Verdict, weir.Op) {
 		o := weir.Op{Key: "k", Limit: d.limit, Cost: cost, Verb: weir.Peek}
-		return d.Peek(n.Clock.Now(), &o), o
+		v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
+		return v, o
 	}
 	if v, o := peek(100); v != lot.Charged || o.Charged || !o.Decision.Allowed() || o.Decision.Remaining != 999 {
 		t.Errorf("%v %+v", v, o)

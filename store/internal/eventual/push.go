@@ -105,7 +105,7 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 	tag, g, _ := d.Table.Find(e.Key(), d.limit)
 	ops := d.ops(e, t)
 	g.Unlock()
-	sent, err := d.Send(f, ops)
+	sent, err := d.Fetch(f, ops)
 	if err == nil {
 		d.Refusals.Learn(tag, d.limit, 0, sent, ops[len(ops)-1].Decision, 0)
 	}

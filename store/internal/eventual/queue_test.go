@@ -42,17 +42,17 @@ func TestEventualOverAQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Decider{&Env{
+		d := &Decider{&Env{Env: lot.Env{
 			Clock: c, Table: lot.NewTable(1<<20, returns), Returns: returns, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, Go: queue.Go,
-			Send: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
 				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
 				if err == nil {
 					c.Observe(0, clock.Store(ops[0].Now), sent)
 				}
 				return sent, err
 			},
-		}, terms}
+		}}, terms}
 		nodes, queues = append(nodes, d), append(queues, queue)
 		pushers.Go(func() {
 			for {

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, nodes int) *world {
 // newNode returns a node that has just been started.
 func (w *world) newNode() *node {
 	n := &node{world: w}
-	n.Env = &Env{
+	n.Env = &Env{Env: lot.Env{
 		Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
 			func() clock.Store { return clock.Store(epoch + w.true) }),
 		Returns: lot.NewReturns(1<<20, func() {}), Refusals: lot.NewRefusals(1<<16, 1_000_000),
@@ -88,8 +88,8 @@ func (w *world) newNode() *node {
 			}
 			return int64(len(w.nodes))
 		},
-		Go: n.start, Send: n.call,
-	}
+		Go: n.start, Fetch: n.call,
+	}}
 	n.Table = lot.NewTable(1<<20, n.Returns)
 	return n
 }

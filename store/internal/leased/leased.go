@@ -33,22 +33,13 @@ import (
 // Env is what the deciders of all leased limits share. It must not be changed while it is
 // in use.
 type Env struct {
-	Clock    *clock.Clock
-	Table    *lot.Table
-	Refusals *lot.Refusals
-	// Nodes is how many share the store. IsSteady reports whether no lot can be left, of
-	// so many microseconds of life, from when they were fewer.
-	Nodes    func() int64
+	lot.Env
+	// IsSteady reports whether no lot can be left, of so many microseconds of life, from when
+	// the nodes were fewer.
 	IsSteady func(life int64) bool
 	// IsRegistered reports whether the others count this node: else they may use a whole
 	// burst while it holds units.
 	IsRegistered func() bool
-	// Go runs f, unless the node is closing.
-	Go func(f func()) bool
-	// Fetch makes a call for a flight, has the clock observe its answer, and returns when it
-	// was sent. An error means that the ops may have been carried out; an answer that comes
-	// after that is dropped, as the fetch may be repeated under its number.
-	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
 	// Fetched counts calls that brought units.
 	Fetched atomic.Uint64
 }
@@ -75,13 +66,13 @@ type state struct {
 // that is left to it there passes by the whole burst, as such a request must be able to
 // pass; and so does each while no node can hold units.
 func (d *Decider) AskBy(cost int64) *weir.Limit {
-	if !d.flows || cost > d.by.Burst || d.limit.Burst/d.Nodes() < leastShare && d.IsSteady(d.life) {
+	if !d.flows || cost > d.by.Burst || d.limit.Burst/d.Nodes() < lot.LeastShare && d.IsSteady(d.life) {
 		return d.limit
 	}
 	return d.by
 }
 
-// Draw implements lot.Decider.
+// Draw implements lot.Decider. What is held the node knows without asking.
 func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
@@ -95,18 +86,12 @@ func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 	return d.shortfall(ctx, now, o, h, tag, free)
 }
 
-// Peek implements lot.Decider. What is held the node knows without asking.
-func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(context.Background(), now, o, nil)
-	return v
-}
-
 // draw decides o by what is held, if it can. Requires: g.
 func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
 	if o.Verb == weir.Peek {
 		e.Expire(now)
 		free := e.Free()
-		d.answer(o, d.describe(e, free, now), now, false)
+		d.Answer(o, d.describe(e, free, now), now, false)
 		return free >= o.Cost
 	}
 	g.Touch(e, now)
@@ -115,7 +100,7 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 		return false
 	}
 	g.CountDraw()
-	d.answer(o, d.describe(e, free, now), now, true)
+	d.Answer(o, d.describe(e, free, now), now, true)
 	lots := e.Lots()
 	if last := &lots[len(lots)-1]; e.Flight == nil && free < last.Fetched/4 && now >= e.State.(*state).rest {
 		d.launch(context.Background(), e, 1) // ahead; if it cannot be, a draw that finds nothing asks
@@ -137,11 +122,11 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 // shortfall goes on where too little is held: free units.
 func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
-	isStrict := d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1)
+	isStrict := d.limit.Burst/nodes < lot.LeastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1)
 	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
 			a.Limit, a.Remaining = d.held, a.Remaining+free
-			d.answer(o, a, now, false)
+			d.Answer(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
@@ -192,10 +177,6 @@ func (d *Decider) describe(e *lot.Entry, free int64, now clock.Node) weir.Decisi
 	return a
 }
 
-func (d *Decider) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
-	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
-}
-
 // Undo implements lot.Decider.
 func (d *Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
 
@@ -213,7 +194,7 @@ func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
 		g.Unlock()
 		return false
 	}
-	d.answer(o, d.describe(e, e.Free(), now), now, true)
+	d.Answer(o, d.describe(e, e.Free(), now), now, true)
 	g.Unlock()
 	d.Refusals.Refund(tag, d.limit, now, o.Decision)
 	return true

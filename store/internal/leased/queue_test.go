@@ -44,15 +44,17 @@ func TestLeasedOverAQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Decider{&Env{
-			Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000),
-			Nodes: func() int64 { return 2 }, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true }, Go: queue.Go,
-			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
-				if err == nil {
-					c.Observe(0, clock.Store(ops[0].Now), sent)
-				}
-				return sent, err
+			Env: lot.Env{
+				Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000), Nodes: func() int64 { return 2 }, Go: queue.Go,
+				Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+					sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
+					if err == nil {
+						c.Observe(0, clock.Store(ops[0].Now), sent)
+					}
+					return sent, err
+				},
 			},
+			IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true },
 		}, terms}
 		for i := range uint64(8) {
 			callers.Go(func() {

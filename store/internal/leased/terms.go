@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// leastShare is the smallest part of a limit that is worth a fetch: a node's share of
-	// fewer units is decided by the store.
-	leastShare = 8
 	// leastLife is the shortest life of a lot in microseconds: a fetch should be well over
 	// when it ends.
 	leastLife = 10_000

@@ -63,11 +63,13 @@ func newWorld(t *testing.T, nodes int) *world {
 	for range nodes {
 		n := &node{world: w, returns: lot.NewReturns(1<<20, func() {})}
 		n.Env = &Env{
-			Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
-				func() clock.Store { return clock.Store(epoch + w.true) }),
-			Table: lot.NewTable(1<<20, n.returns), Refusals: lot.NewRefusals(1<<16, 1_000_000),
-			Nodes: func() int64 { return int64(len(w.nodes)) }, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true },
-			Go: n.start, Fetch: n.call,
+			Env: lot.Env{
+				Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
+					func() clock.Store { return clock.Store(epoch + w.true) }),
+				Table: lot.NewTable(1<<20, n.returns), Refusals: lot.NewRefusals(1<<16, 1_000_000),
+				Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call,
+			},
+			IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true },
 		}
 		w.nodes = append(w.nodes, n)
 	}

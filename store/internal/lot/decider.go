@@ -26,8 +26,9 @@ const (
 // never calls the store on the goroutine of a caller, nor another decider. Safe for
 // concurrent use.
 type Decider interface {
-	// Draw decides a spend. Hold notes what it took; nil means that it is never undone. A
-	// flight that it has to wait for has the values of ctx.
+	// Draw decides a spend, or a look, which takes nothing and never has to wait. Hold notes
+	// what it took; nil means that it is never undone. A flight that it has to wait for has the
+	// values of ctx.
 	Draw(ctx context.Context, now clock.Node, o *weir.Op, h *Hold) (Verdict, *Flight)
 	// Undo gives back what a Draw has noted. It cannot fail.
 	Undo(now clock.Node, h *Hold)
@@ -36,10 +37,33 @@ type Decider interface {
 	Refund(now clock.Node, o *weir.Op) bool
 	// Holds reports whether Refund would take the units back.
 	Holds(now clock.Node, o *weir.Op) bool
-	// Peek is Draw that takes nothing, and never says Wait.
-	Peek(now clock.Node, o *weir.Op) Verdict
 	// Learn takes over what the store has answered to an op that was sent at sent.
 	Learn(o *weir.Op, sent clock.Node)
+}
+
+// LeastShare is the smallest part of a limit that is worth a fetch: what is less for each node
+// is decided by the store.
+const LeastShare = 8
+
+// Env is what the deciders of a node share. It must not be changed while it is in use.
+type Env struct {
+	Clock    *clock.Clock
+	Table    *Table
+	Returns  *Returns
+	Refusals *Refusals // which also know what remained
+	// Nodes is how many share the store.
+	Nodes func() int64
+	// Go runs f, unless the node is closing.
+	Go func(f func()) bool
+	// Fetch makes a call for a flight, has the clock observe its answer, and returns when it
+	// was sent. An error means that the ops may have been carried out; an answer that comes
+	// after that is dropped, as what was asked may be repeated under its number.
+	Fetch func(f *Flight, ops []weir.Op) (clock.Node, error)
+}
+
+// Answer fills in the decision on an op that the node has made at now.
+func (v *Env) Answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
+	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(v.Clock.Latest(now)), 0, charged, false
 }
 
 // A Flight is a fetch, renewal or push under way for an entry. What the store has refused

@@ -55,18 +55,7 @@ import (
 // Env is what the deciders of all leased concurrency limits share. It must not be changed
 // while it is in use.
 type Env struct {
-	Clock    *clock.Clock
-	Table    *lot.Table
-	Refusals *lot.Refusals
-	Returns  *lot.Returns
-	// Nodes is how many share the store.
-	Nodes func() int64
-	// Go runs f, unless the node is closing.
-	Go func(f func()) bool
-	// Fetch makes a call for a flight, has the clock observe its answer, and returns when it
-	// was sent. An error means that the ops may have been carried out; an answer that comes
-	// after that is dropped.
-	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
+	lot.Env
 	// Rand names lots.
 	Rand func() uint64
 	// Fetched counts calls that brought or renewed permits.
@@ -81,7 +70,8 @@ type Decider struct {
 
 var _ lot.Decider = (*Decider)(nil)
 
-// Draw implements lot.Decider. A holder that has a permit gets its time anew.
+// Draw implements lot.Decider. A holder that has a permit gets its time anew. What is held the
+// node knows without asking.
 func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	free, isHolder, isStale := int64(0), false, false
@@ -95,13 +85,13 @@ func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 	}
 	g.Unlock()
 	nodes := d.Nodes()
-	if d.limit.Count/nodes < leastShare || o.Cost > max(d.limit.Count/(d.parts*nodes), 1) || isHolder && !isStale || o.ID == 0 && o.Verb != weir.Peek {
+	if d.limit.Count/nodes < lot.LeastShare || o.Cost > max(d.limit.Count/(d.parts*nodes), 1) || isHolder && !isStale || o.ID == 0 && o.Verb != weir.Peek {
 		return lot.Ask, nil
 	}
 	if !isStale {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
 			a.Limit, a.Remaining = d.limit.From(weir.FromLease), a.Remaining+free
-			d.answer(o, a, now, false)
+			d.Answer(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
@@ -109,12 +99,6 @@ func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 		return lot.Ask, nil
 	}
 	return d.await(ctx, now, o, h, tag)
-}
-
-// Peek implements lot.Decider. What is held the node knows without asking.
-func (d *Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(context.Background(), now, o, nil)
-	return v
 }
 
 // await has o wait for a flight.
@@ -162,7 +146,7 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*
 func (d *Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
 	s.expire(e, now)
 	if o.Verb == weir.Peek {
-		d.answer(o, s.describe(e, o.Limit, now), now, false)
+		d.Answer(o, s.describe(e, o.Limit, now), now, false)
 		old := s.holders[o.ID]
 		return e.Free() >= o.Cost || old != nil && old.units >= o.Cost, false
 	}
@@ -181,7 +165,7 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clo
 	}
 	s.least = min(s.least, e.Free())
 	g.CountDraw()
-	d.answer(o, s.describe(e, d.limit, now), now, true)
+	d.Answer(o, s.describe(e, d.limit, now), now, true)
 	if e.Flight == nil && (s.isLow(e, now) || d.oldLot(e, now) != nil) {
 		d.launch(context.Background(), e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
 	}
@@ -232,10 +216,6 @@ func (s *state) describe(e *lot.Entry, l *weir.Limit, now clock.Node) weir.Decis
 	return a
 }
 
-func (d *Env) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
-	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
-}
-
 // Undo implements lot.Decider. A permit that was renewed stays.
 func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
 	for i := range h.Parts {
@@ -278,7 +258,7 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 	s.release(e, h)
 	s.trim(e, now)
 	if isOwn {
-		d.answer(o, s.describe(e, o.Limit, now), now, true)
+		d.Answer(o, s.describe(e, o.Limit, now), now, true)
 	}
 	return isOwn
 }

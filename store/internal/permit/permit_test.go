@@ -561,7 +561,8 @@ func TestPeekTakesNothing(t *testing.T) {
 	held := n.held()
 	peek := func(id, cost int64) (lot.Verdict, weir.Op) {
 		o := weir.Op{Key: "k", Limit: d.limit, Cost: cost, ID: id, Verb: weir.Peek}
-		return d.Peek(n.Clock.Now(), &o), o
+		v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
+		return v, o
 	}
 	if v, o := peek(0, held); v != lot.Charged || o.Charged || !o.Decision.Allowed() || o.Decision.Remaining < held || o.Decision.ResetAfter <= 0 {
 		t.Errorf("%v %+v", v, o)

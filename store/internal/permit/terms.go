@@ -9,13 +9,8 @@ import (
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
-const (
-	// leastShare is the smallest part of a limit that is worth a fetch: a node's share of
-	// fewer permits is decided by the store.
-	leastShare = 8
-	// leastIdle is the shortest time in microseconds after which idle permits go back.
-	leastIdle = 10_000
-)
+// leastIdle is the shortest time in microseconds after which idle permits go back.
+const leastIdle = 10_000
 
 // Terms are the numbers by which one concurrency limit is leased. They are immutable.
 type Terms struct {

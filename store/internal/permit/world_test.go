@@ -74,10 +74,13 @@ func (w *world) newNode() *node {
 	n := &node{world: w}
 	returns := lot.NewReturns(1<<20, func() {})
 	n.Env = &Env{
-		Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
-			func() clock.Store { return clock.Store(epoch + w.true + n.ahead) }),
-		Table: lot.NewTable(8<<20, returns), Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: returns,
-		Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call, Rand: rand.Uint64,
+		Env: lot.Env{
+			Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
+				func() clock.Store { return clock.Store(epoch + w.true + n.ahead) }),
+			Table: lot.NewTable(8<<20, returns), Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: returns,
+			Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call,
+		},
+		Rand: rand.Uint64,
 	}
 	return n
 }
