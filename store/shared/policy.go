@@ -24,8 +24,6 @@ type policy struct {
 	// source is that of decisions by what the node holds.
 	source weir.Source
 	outage *outage.Terms
-	// regions is how many count the limit together.
-	regions int
 	// generation is that of the policies when it was made.
 	generation int64
 	used       atomic.Int64 // when it was looked up last, in the node's seconds
@@ -74,17 +72,18 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	if l.Cells == 0 {
 		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
-	p = &policy{limit: l, mode: modeOf(l, s.mode), outage: outage.NewTerms(l), regions: 1}
+	p = &policy{limit: l, mode: modeOf(l, s.mode)}
 	countsOnly := s.nodes.countsOnly.Load()
-	most := int64(weir.MaxCost) // that a region may admit and not report
+	regions, most := 1, int64(weir.MaxCost) // how many count the limit together, and what one may admit and not report
 	if r, ok := s.shared.(joiner); ok && p.mode != params.ConsistencyLocal {
-		if p.regions, most, err = r.Join(l); err != nil {
+		if regions, most, err = r.Join(l); err != nil {
 			return nil, err
 		}
-		if p.regions > 1 && p.mode == params.ConsistencyEventual {
+		if regions > 1 && p.mode == params.ConsistencyEventual {
 			p.mode = params.ConsistencyLeased
 		}
 	}
+	p.outage = outage.NewTerms(l, regions)
 	switch {
 	case p.mode == params.ConsistencyLocal:
 		return p, nil
@@ -95,9 +94,9 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 		}
 	case p.mode == params.ConsistencyLeased:
 		var terms *leased.Terms
-		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1, s.env.Rand); terms != nil {
+		if terms, err = leased.NewTerms(l, !countsOnly && regions == 1, s.env.Rand); terms != nil {
 			d := &leased.Decider{Env: s.leased, Terms: terms}
-			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; p.regions > 1 {
+			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; regions > 1 {
 				terms.CountForRegions(most)
 				p.source = weir.FromCounts
 			}

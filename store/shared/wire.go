@@ -45,20 +45,13 @@ func (s *Store) wire(opt *Options) {
 	s.permits = &permit.Env{Env: all, Rand: s.env.Rand}
 	s.eventual = &eventual.Env{Env: all}
 	s.outage = outage.New(&outage.Env{
-		Clock: s.clock, Refusals: s.refusals, Returns: s.returns, Local: s.local, Tag: s.table.Tag,
+		Env: all, Local: s.local,
 		Terms: func(l *weir.Limit) (*outage.Terms, error) {
 			p, err := s.policies.of(l)
 			if err != nil {
 				return nil, err
 			}
 			return p.outage, nil
-		},
-		Parts: func(l *weir.Limit) (int64, error) {
-			p, err := s.policies.of(l)
-			if err != nil {
-				return 0, err
-			}
-			return s.nodes.count() * int64(p.regions), nil
 		},
 		IsOpen: func(key string) bool { return s.queue.IsShardOpen(s.queue.Shard(key)) },
 		Charge: s.charge,

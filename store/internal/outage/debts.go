@@ -52,7 +52,7 @@ func (u *Outage) Debts() int {
 // open returns the debt of a key, its share set up, and what is owed. The decision must
 // release it. It is nil if there is no room for it, or o gives units back and none is owed.
 func (u *Outage) open(o *weir.Op, share *weir.Limit, parts int64) (d *debt, owed int64, err error) {
-	tag, size := u.Tag(o.Key, o.Limit), int64(len(o.Key))+debtBytes
+	tag, size := u.Table.Tag(o.Key, o.Limit), int64(len(o.Key))+debtBytes
 	u.mu.Lock()
 	if d = u.debts[tag]; d == nil {
 		if o.Verb == weir.Refund || u.bytes+size > u.max {

@@ -55,16 +55,11 @@ import (
 
 // Env is what the decider is given. It must not be changed while it is in use.
 type Env struct {
-	Clock    *clock.Clock
-	Refusals *lot.Refusals // which also know what remained
-	Returns  *lot.Returns
+	lot.Env
 	// Local is the node's own store, which keeps the shares.
 	Local weir.Store
-	Tag   func(key string, l *weir.Limit) uint64
-	// Terms returns those of a limit. Parts is among how many a limit is divided: the
-	// nodes of all regions that hold it together.
+	// Terms returns those of a limit.
 	Terms func(l *weir.Limit) (*Terms, error)
-	Parts func(l *weir.Limit) (int64, error)
 	// IsOpen reports whether the breaker of a key's shard is open: its debts wait.
 	IsOpen func(key string) bool
 	// Charge makes a background call for each op, all at once, and returns when they were
@@ -96,9 +91,10 @@ func New(env *Env, bytes int64) *Outage {
 
 // Terms are how a limit is decided without the shared store. Safe for concurrent use.
 type Terms struct {
-	limit  *weir.Limit
-	policy params.StoreErrorPolicy
-	last   atomic.Pointer[share]
+	limit   *weir.Limit
+	policy  params.StoreErrorPolicy
+	regions int64
+	last    atomic.Pointer[share]
 }
 
 // A share is a limit divided into so many parts.
@@ -107,17 +103,9 @@ type share struct {
 	limit *weir.Limit
 }
 
-// NewTerms returns the terms of a limit.
-func NewTerms(l *weir.Limit) *Terms {
-	return &Terms{limit: l, policy: cmp.Or(l.Consistency.OnStoreError, params.OnErrorLocal)}
-}
-
-// source is where decisions by a share come from.
-func (t *Terms) source() weir.Source {
-	if t.policy == params.OnErrorLastKnown {
-		return weir.FromLastKnown
-	}
-	return weir.FromShare
+// NewTerms returns the terms of a limit that the nodes of so many regions hold together.
+func NewTerms(l *weir.Limit, regions int) *Terms {
+	return &Terms{limit: l, policy: cmp.Or(l.Consistency.OnStoreError, params.OnErrorLocal), regions: int64(regions)}
 }
 
 // share returns one of so many parts of the limit. All of them have its rate and its

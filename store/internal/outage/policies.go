@@ -25,10 +25,10 @@ type decision struct {
 
 // A part is how an op of the request is decided.
 type part struct {
-	terms *Terms // nil: by no share
-	asked int    // which op of the decision asks the share
-	debt  *debt
-	back  int64 // units that the shared store gets back if the request passes
+	source weir.Source // of a decision by a share; FromStore: it is by none
+	asked  int         // which op of the decision asks the share
+	debt   *debt
+	back   int64 // units that the shared store gets back if the request passes
 }
 
 // Decide answers ops by their limits' on_store_error, as the call of them ended with err.
@@ -62,7 +62,7 @@ func (u *Outage) release(n *decision) {
 }
 
 func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
-	var t *Terms
+	var policy params.StoreErrorPolicy
 	for i := range ops {
 		o := &ops[i]
 		o.Now, o.Charged, o.Borrowed = int64(u.Clock.Latest(u.Clock.Now())), false, false
@@ -71,13 +71,14 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 			continue
 		}
 		o.Decision = weir.Decision{}
-		var err error
-		if o.Role != weir.Pool || i == 0 { // a pool goes with the limit that borrows from it
-			if t, err = u.Terms(o.Limit); err != nil {
-				return err
-			}
+		t, err := u.Terms(o.Limit)
+		if err != nil {
+			return err
 		}
-		p, err := u.route(n, o, t)
+		if o.Role != weir.Pool || i == 0 { // a pool goes by the policy of the limit that borrows from it
+			policy = t.policy
+		}
+		p, err := u.route(n, o, t, policy)
 		if n.parts = append(n.parts, p); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 	}
 	u.Degraded.Add(1)
 	for i := range ops {
-		if p := &n.parts[i]; p.terms != nil {
+		if p := &n.parts[i]; p.source != weir.FromStore {
 			u.answer(&n.ops[p.asked], p, &ops[i])
 		}
 	}
@@ -102,8 +103,7 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 }
 
 // route decides an op, or has the node's store asked.
-func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
-	policy := t.policy
+func (u *Outage) route(n *decision, o *weir.Op, t *Terms, policy params.StoreErrorPolicy) (p part, err error) {
 	if policy == params.OnErrorAllow && n.early {
 		policy = params.OnErrorLocal
 	}
@@ -117,7 +117,11 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
 			o.Decision.Remaining = o.Limit.Count // nothing is known of its refusals, and none are added
 		}
 	case policy != params.OnErrorDeny:
-		err = u.routeToShare(n, o, t, &p)
+		parts := u.Nodes() * t.regions
+		if p.source = weir.FromShare; policy == params.OnErrorLastKnown {
+			parts, p.source = 1, weir.FromLastKnown
+		}
+		err = u.routeToShare(n, o, t, parts, &p)
 	default:
 		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedClosed)}
 		if (o.Role == weir.Enforce || o.Role == weir.Own) && o.Verb <= weir.Peek { // others refuse nothing by themselves
@@ -129,16 +133,9 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
 	return p, err
 }
 
-// routeToShare has an op decided by the node's share. Of permits the share keeps a count
+// routeToShare has an op decided by one of so many shares. Of permits the share keeps a count
 // of its own. What is given back goes to the share as far as that was spent and is owed.
-func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error {
-	parts := int64(1)
-	if t.policy != params.OnErrorLastKnown {
-		var err error
-		if parts, err = u.Parts(o.Limit); err != nil {
-			return err
-		}
-	}
+func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, parts int64, p *part) error {
 	share, err := t.share(parts)
 	if err != nil {
 		return err
@@ -152,7 +149,7 @@ func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error 
 		}
 	}
 	asked.Cost -= p.back
-	p.terms, p.asked = t, len(n.ops)
+	p.asked = len(n.ops)
 	n.ops = append(n.ops, asked)
 	return err
 }
@@ -161,7 +158,7 @@ func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error 
 func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
 	d := asked.Decision
 	if d.Limit != nil {
-		d.Limit = o.Limit.From(p.terms.source())
+		d.Limit = o.Limit.From(p.source)
 	}
 	o.Decision, o.Now, o.Charged, o.Borrowed = d, asked.Now, asked.Charged, asked.Borrowed
 	switch {

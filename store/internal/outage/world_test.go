@@ -64,11 +64,13 @@ func newWorld(t *testing.T) *world {
 	}
 	w.shared = open()
 	w.Outage = New(&Env{
-		Clock:    clock.New(func() clock.Node { return clock.Node(w.now.Load()) }, nil),
-		Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: lot.NewReturns(1<<20, func() {}), Local: &own{open(), w},
-		Tag:    lot.NewTable(1<<20, nil).Tag,
+		Env: lot.Env{
+			Clock:    clock.New(func() clock.Node { return clock.Node(w.now.Load()) }, nil),
+			Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: lot.NewReturns(1<<20, func() {}), Table: lot.NewTable(1<<20, nil),
+			Nodes: func() int64 { return w.parts },
+		},
+		Local:  &own{open(), w},
 		Terms:  w.termsOf,
-		Parts:  func(*weir.Limit) (int64, error) { return w.parts, nil },
 		IsOpen: func(key string) bool { return w.down[key[0]] && !w.slow[key[0]] },
 		Charge: w.charge,
 	}, 1<<16)
@@ -77,7 +79,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) termsOf(l *weir.Limit) (*Terms, error) {
 	if w.terms[l] == nil {
-		w.terms[l] = NewTerms(l)
+		w.terms[l] = NewTerms(l, 1)
 	}
 	return w.terms[l], nil
 }
@@ -137,7 +139,7 @@ func (w *world) spend(key string, l *weir.Limit, cost int64) weir.Op {
 	ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
 	if !w.down[key[0]] {
 		w.take(ops...)
-		w.Refusals.Learn(w.Tag(key, l), l, cost, clock.Node(w.now.Load()), ops[0].Decision, 0)
+		w.Refusals.Learn(w.Table.Tag(key, l), l, cost, clock.Node(w.now.Load()), ops[0].Decision, 0)
 	} else if err := w.Decide(context.Background(), ops, errOpen); err != nil {
 		w.Fatal(err)
 	}
