@@ -38,9 +38,7 @@ type regional struct {
 	// turn is had by one node of the region at a time, to report; urgentTurn is a shorter
 	// one, for when others must know at once.
 	turn, urgentTurn *weir.Limit
-	// most is the limit with all that it may be overshot by, on the same counters;
-	// nil if such a limit would have counters of its own.
-	most *weir.Limit
+	most             *weir.Limit // see lot.Raised
 
 	mu     sync.Mutex
 	epochs map[int64]*epochCounters
@@ -81,7 +79,7 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	r.turn, err = newCounter(l, " turn", fmt.Sprint("turn ", r.interval), 1, r.interval)
 	urgent := max(r.interval/8, 1000)
 	r.urgentTurn, urgentErr = newCounter(l, " turn", fmt.Sprint("turn ", urgent), 1, urgent)
-	r.most = raised(l)
+	r.most = lot.Raised(l)
 	return r, errors.Join(err, urgentErr)
 }
 
@@ -92,21 +90,6 @@ func newCounter(l *weir.Limit, name, scope string, count, period int64) (*weir.L
 		v.Name, v.Scope, v.Algorithm, v.Count = l.Name+name, l.Scope+"\x1f"+scope, algorithm.FixedWindow, count
 		v.Period, v.Params = micros.Duration(period), params.Params{Anchor: params.AnchorFirst}
 	})
-}
-
-// raised returns l with all that it may be overshot by, on the same counters, or nil.
-func raised(l *weir.Limit) *weir.Limit {
-	most, err := lot.Variant(l, func(v *weir.Limit) {
-		if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
-			v.Burst = l.Burst + l.Overshoot()
-		} else {
-			v.Count += l.Overshoot()
-		}
-	})
-	if err != nil || most.ID() != l.ID() {
-		return nil
-	}
-	return most
 }
 
 // retry returns when a cost can pass that was refused until other regions know more: one

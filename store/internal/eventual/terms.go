@@ -16,9 +16,7 @@ type Terms struct {
 	limit *weir.Limit
 	// slack is the limit by which the store lends what the limit may be overshot by.
 	slack *weir.Limit
-	// most is the limit with all that it may be overshot by, on the same counters: what
-	// that has left shows by how much the limit was. Nil if it would count for itself.
-	most *weir.Limit
+	most  *weir.Limit // see lot.Raised
 	// by is the limit that names the receipts of windows: of a sliding window one whose
 	// units count from the end of their sub-window of batch microseconds, as the store
 	// learns of them after they were admitted.
@@ -47,7 +45,7 @@ func NewTerms(l *weir.Limit, rand func() uint64) (d *Terms, err error) {
 	if over == 0 || l.Anchor == params.AnchorFirst {
 		return nil, nil
 	}
-	d = &Terms{limit: l, by: l, interval: micros.Of(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
+	d = &Terms{limit: l, by: l, most: lot.Raised(l), interval: micros.Of(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
 	d.idle = max(d.interval, time.Second.Microseconds())
 	d.refiller, _ = l.Algorithm.(weir.Refiller)
 	d.trickles = d.refiller != nil || l.Algorithm == algorithm.SlidingCounter
@@ -56,14 +54,6 @@ func NewTerms(l *weir.Limit, rand func() uint64) (d *Terms, err error) {
 			return nil, err
 		}
 		d.batch = lot.DrawBy(l, lot.ReceiptAt(d.by, 0))
-	}
-	most, err := lot.Variant(l, func(v *weir.Limit) {
-		if v.Burst = l.Burst + l.Overshoot(); d.refiller == nil {
-			v.Count, v.Burst = l.Count+l.Overshoot(), 0
-		}
-	})
-	if err == nil && most.ID() == l.ID() {
-		d.most = most
 	}
 	if d.marks, err = lot.NewMarks(l, "pushes", rand); err != nil {
 		return nil, err

@@ -71,6 +71,22 @@ func Variant(l *weir.Limit, change func(v *weir.Limit)) (*weir.Limit, error) {
 	return v, v.Compile()
 }
 
+// Raised returns l with all that it may be overshot by, on the same counters: what that has left
+// shows by how much l was. It is nil if such a limit would have counters of its own.
+func Raised(l *weir.Limit) *weir.Limit {
+	most, err := Variant(l, func(v *weir.Limit) {
+		if l.Traits()&weir.Refills != 0 {
+			v.Burst = l.Burst + l.Overshoot()
+		} else {
+			v.Count += l.Overshoot()
+		}
+	})
+	if err != nil || most.ID() != l.ID() {
+		return nil
+	}
+	return most
+}
+
 // DrawBy returns until when units of l with a receipt can be drawn, by the store's clock.
 // The algorithm is a weir.Lender.
 func DrawBy(l *weir.Limit, receipt int64) int64 { return l.Algorithm.(weir.Lender).SpendBy(l, receipt) }

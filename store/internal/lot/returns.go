@@ -2,6 +2,7 @@ package lot
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -22,6 +23,11 @@ type Return struct {
 	// Again: permits are offered once more after an answer, as they may be granted after
 	// they were given back.
 	Again bool
+}
+
+// ReturnOf returns so many units of what a refund gives back.
+func ReturnOf(o *weir.Op, units int64) Return {
+	return Return{Key: strings.Clone(o.Key), Lot: Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.ChargedAt)}}
 }
 
 // Op returns the op that gives the units back.

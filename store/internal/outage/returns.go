@@ -2,11 +2,9 @@ package outage
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -19,7 +17,7 @@ func (u *Outage) returnUnits(o *weir.Op, units int64, sent bool) {
 	case sent:
 		u.Returns.Stranded.Add(uint64(units))
 	default:
-		u.Returns.Add(lot.Return{Key: strings.Clone(o.Key), Lot: lot.Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.ChargedAt)}})
+		u.Returns.Add(lot.ReturnOf(o, units))
 		o.Charged = true
 	}
 }
@@ -34,8 +32,9 @@ func (u *Outage) returnPermits(ops []weir.Op, err error, left, admitted bool, r 
 	var back []lot.Return
 	for _, o := range ops {
 		if o.NewLease && o.Verb == weir.Refund || takes(o) && !admitted && (left || transport.MayRun(err)) {
-			back = append(back, lot.Return{Key: strings.Clone(o.Key), Again: !left && takes(o), Lot: lot.Lot{
-				ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Expiry: u.Clock.Now().Add(micros.Of(o.Limit.Period))}})
+			b := lot.ReturnOf(&o, o.Cost)
+			b.Again, b.Expiry = !left && takes(o), u.Clock.Now().Add(micros.Of(o.Limit.Period))
+			back = append(back, b)
 		}
 	}
 	addReturns := func(ops []weir.Op, err error) {
