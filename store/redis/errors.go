@@ -42,8 +42,7 @@ func (e *TimeoutError) Unwrap() error { return e.Err }
 
 // explainOpen is explain for a server that is only met.
 func explainOpen(err error) error {
-	var netErr net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout() {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("store redis: no answer: is it up, and does it speak TLS there or not, as the URL says? (%w)", err)
 	}
 	return explain(err)
@@ -55,11 +54,10 @@ func Unreachable(err error) bool {
 	if e, ok := replyError(err); ok {
 		return notYet(e) || e.IsNil() // a Sentinel that knows no primary
 	}
-	var netErr net.Error
-	if errors.As(err, &netErr) {
+	if _, ok := errors.AsType[net.Error](err); ok {
 		// That of an alert by TLS is one too: there, somebody answered.
-		var alert tls.AlertError
-		return !errors.As(err, &alert)
+		_, isAlert := errors.AsType[tls.AlertError](err)
+		return !isAlert
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
 }
@@ -70,17 +68,16 @@ func notYet(e *rueidis.RedisError) bool {
 }
 
 // replyError returns what a server said, however it was wrapped since.
-func replyError(err error) (e *rueidis.RedisError, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
+func replyError(err error) (*rueidis.RedisError, bool) {
+	return errors.AsType[*rueidis.RedisError](err)
 }
 
 // Refused reports whether an error is what a server said, which was asked and did not
 // decide, as with a full memory.
 func Refused(err error) bool {
 	_, isReply := replyError(err)
-	var row rowError
-	return isReply || errors.As(err, &row)
+	_, ofRow := errors.AsType[rowError](err)
+	return isReply || ofRow
 }
 
 // Lost reports whether a server of a ring was not asked, as it is lost.
@@ -155,12 +152,10 @@ var unserved = []string{
 // isRejection reports whether err is what a script said of the keys or limits that it
 // was given.
 func isRejection(err error) bool {
-	text, ofRow := "", false
-	var row rowError
+	row, ofRow := errors.AsType[rowError](err)
+	text := string(row)
 	if e, ok := replyError(err); ok {
-		text = e.Error()
-	} else if ofRow = errors.As(err, &row); ofRow {
-		text = string(row)
+		text, ofRow = e.Error(), false
 	}
 	if slices.ContainsFunc(unserved, func(sign string) bool { return strings.Contains(text, sign) }) {
 		return false
@@ -173,8 +168,8 @@ var errSpoilt = &RejectedError{errors.New("store redis: a key holds what no scri
 
 // isSpoilt reports whether err may be about a key that no script of ours wrote.
 func isSpoilt(err error) bool {
-	var rejected *RejectedError
-	return errors.As(err, &rejected)
+	_, ok := errors.AsType[*RejectedError](err)
+	return ok
 }
 
 // PartError: some of the servers did not answer, or are lost, and others go on.

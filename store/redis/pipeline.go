@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -114,18 +115,15 @@ func (n *pipeline) command(to rueidis.Builder, group []*call, whole bool) rueidi
 	if len(group) == 1 {
 		script, before = script.for1()
 	}
+	verb, name := "EVALSHA", script.sha
 	if whole {
-		b := to.Eval().Script(script.text).Numkeys(int64(keys)).Key(first.keys...)
-		for _, c := range group[1:] {
-			b = b.Key(c.keys...)
-		}
-		return b.Arg(before...).Arg(first.args...).Build()
+		verb, name = "EVAL", script.text
 	}
-	b := to.Evalsha().Sha1(script.sha).Numkeys(int64(keys)).Key(first.keys...)
-	for _, c := range group[1:] {
-		b = b.Key(c.keys...)
+	b := to.Arbitrary(verb, name, strconv.Itoa(keys))
+	for _, c := range group {
+		b = b.Keys(c.keys...)
 	}
-	return b.Arg(before...).Arg(first.args...).Build()
+	return b.Args(before...).Args(first.args...).Build()
 }
 
 // read gives each call of a group its part of the reply.

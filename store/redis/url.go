@@ -182,6 +182,10 @@ func (a *address) readQuery(text string, secure bool) error {
 		return fmt.Errorf("parameters: %w", err)
 	}
 	var files certfile.Client
+	texts := map[string]*string{
+		"sentinel_user": &a.sentinelUser, "sentinel_password": &a.sentinelPassword,
+		"tls_ca": &files.CA, "tls_cert": &files.Cert, "tls_key": &files.Key, "tls_server_name": &files.ServerName,
+	}
 	for k, values := range q {
 		v, err := values[len(values)-1], error(nil)
 		switch k {
@@ -210,20 +214,12 @@ func (a *address) readQuery(text string, secure bool) error {
 			}
 		case "tls":
 			secure, err = strconv.ParseBool(v)
-		case "sentinel_user":
-			a.sentinelUser = v
-		case "sentinel_password":
-			a.sentinelPassword = v
-		case "tls_ca":
-			files.CA = v
-		case "tls_cert":
-			files.Cert = v
-		case "tls_key":
-			files.Key = v
-		case "tls_server_name":
-			files.ServerName = v
 		default:
-			return spell.Unknown("parameter", k, parameters)
+			text := texts[k]
+			if text == nil {
+				return spell.Unknown("parameter", k, parameters)
+			}
+			*text = v
 		}
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", k, v, err)
