@@ -42,9 +42,5 @@ func (t *tables) tag(key string, l *weir.Limit) uint64 {
 
 // tagOf is tag of a key with the hash.
 func tagOf(hash uint64, l *weir.Limit) uint64 {
-	tag := hash ^ l.ID()
-	if tag == 0 {
-		return 1
-	}
-	return tag
+	return max(hash^l.ID(), 1)
 }
