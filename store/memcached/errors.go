@@ -30,7 +30,6 @@ func (e *RejectedError) Unwrap() error { return e.Err }
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
 func Unreachable(err error) bool {
-	var netErr net.Error
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
 			if !Unreachable(err) {
@@ -39,13 +38,14 @@ func Unreachable(err error) bool {
 		}
 		return true
 	}
-	return errors.Is(err, io.EOF) || errors.As(err, &netErr)
+	_, ok := errors.AsType[net.Error](err)
+	return ok || errors.Is(err, io.EOF)
 }
 
 // explain returns an error of the queue as callers get it.
 func (s *Store) explain(err error) error {
-	var r *transport.Result
-	if !errors.As(err, &r) {
+	r, ok := errors.AsType[*transport.Result](err)
+	if !ok {
 		return err
 	}
 	switch err = r.Err; {

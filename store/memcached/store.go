@@ -4,26 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/background"
-	"github.com/weirlimit/weir/internal/lateness"
 	"github.com/weirlimit/weir/params"
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-const (
-	// maxWaiting is how many calls wait for a connection to a server at most.
-	maxWaiting = 16384
-	// probeEvery is how often one of several servers is probed that has failed five calls
-	// in a row.
-	probeEvery = 250 * time.Millisecond
-)
+// maxWaiting is how many calls wait for a connection to a server at most.
+const maxWaiting = 16384
 
 // Store keeps counts in Memcached. Safe for concurrent use.
 type Store struct {
@@ -42,8 +33,6 @@ type Store struct {
 
 	queue  *transport.Queue
 	tuning transport.Tuning
-	// meter tells how late this process is by itself.
-	meter  *lateness.Meter
 	closed atomic.Bool
 }
 
@@ -55,22 +44,12 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, now: o.Now, tuning: o.tuning(), meter: lateness.New()}
+	s := &Store{prefix: o.Prefix, now: o.Now, tuning: o.tuning()}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o))
 	}
-	s.queue = s.newQueue(o.Timeout)
+	s.queue = transport.NewOwn(s, transport.Options{Budget: o.Timeout, Timeout: max(o.Timeout, time.Second), Waiting: maxWaiting})
 	return s, nil
-}
-
-// newQueue returns the queue before the servers.
-func (s *Store) newQueue(timeout time.Duration) *transport.Queue {
-	base := time.Now()
-	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.meter)
-	return transport.New(driver{s}, env, transport.Options{
-		Budget: timeout, Timeout: max(timeout, time.Second), Waiting: maxWaiting,
-		ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: len(s.servers) == 1, Tuning: s.tuning,
-	})
 }
 
 // Close implements weir.Store. It waits for the calls under way, no longer than
@@ -84,7 +63,6 @@ func (s *Store) Close() error {
 	for _, v := range s.servers {
 		errs = append(errs, v.close())
 	}
-	s.meter.Close()
 	return errors.Join(errs...)
 }
 
@@ -102,7 +80,11 @@ type Stats struct {
 
 // Stats returns what was counted so far.
 func (s *Store) Stats() Stats {
-	return Stats{Undone: s.undone.Load(), Kept: s.kept.Load(), Foreign: s.foreign()}
+	st := Stats{Undone: s.undone.Load(), Kept: s.kept.Load()}
+	for _, v := range s.servers {
+		st.Foreign += v.foreign.Load()
+	}
+	return st
 }
 
 // Check says why a store of this kind cannot serve l, nil if it can.
@@ -168,11 +150,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	class := transport.Foreground
-	if background.Of(ctx) != nil {
-		class = transport.Background
-	}
-	_, err := s.queue.Take(ctx, class, nil, ops)
+	_, err := s.queue.Take(ctx, transport.ClassOf(ctx), nil, ops)
 	if err == nil {
 		return nil
 	}
@@ -196,12 +174,4 @@ func (s *Store) noteRefused(k *counter, refused bool) {
 	case slot.Load() == k.tag:
 		slot.Store(0)
 	}
-}
-
-// foreign returns how many keys held what is no count.
-func (s *Store) foreign() (n uint64) {
-	for _, v := range s.servers {
-		n += v.foreign.Load()
-	}
-	return n
 }

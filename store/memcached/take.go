@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A call is ops of one server on their way.
@@ -40,8 +41,8 @@ func (c *call) locate() error {
 		if o.Role == weir.Deny {
 			continue
 		}
-		if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
-			return weir.ErrCost
+		if err := transport.CheckCost(o); err != nil {
+			return err
 		}
 		if err := servable(o.Limit); err != nil {
 			return err
@@ -129,8 +130,7 @@ func (c *call) run() error {
 func (c *call) isSpendOnly() bool {
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
-		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Headroom != 0 || o.Penalize ||
-			o.Cost == 0 || o.Cost > o.Limit.Count || t.again || c.wasRefused(t.counter) {
+		if !transport.IsSpend(o) || o.Cost == 0 || o.Cost > o.Limit.Count || t.again || c.wasRefused(t.counter) {
 			return false
 		}
 	}

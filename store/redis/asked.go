@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // asked is an op on its way to a script, and what came of it.
@@ -32,7 +33,7 @@ func rowOf(g []*asked) (row uint32, ok bool) {
 		return 0, false
 	}
 	for _, a := range g {
-		if !a.isSpend() || a.shared || a.plan.twin.Collection {
+		if !transport.IsSpend(a.Op) || a.shared || a.plan.twin.Collection {
 			return 0, false
 		}
 		row = row<<8 | a.plan.inRow()
@@ -55,15 +56,6 @@ func (w *work) recycle() {
 	clear(w.group)
 	w.all, w.group = w.all[:0], w.group[:0]
 	works.Put(w)
-}
-
-// spends reports whether what earlier takes is no longer there for o, an op on
-// the same key. Asking twice for one lease is asking once.
-func spends(earlier, o *weir.Op) bool {
-	if earlier.Verb == weir.Peek || earlier.Verb == weir.Refund {
-		return false
-	}
-	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
 }
 
 // need returns what the op means for whether all pass, as weir.Resolve has it.
@@ -106,13 +98,8 @@ func (a *asked) mode() string {
 	switch {
 	case a.again:
 		return "r"
-	case a.isSpend() && !a.shared && !a.plan.twin.Collection:
+	case transport.IsSpend(a.Op) && !a.shared && !a.plan.twin.Collection:
 		return "q"
 	}
 	return "-"
-}
-
-// isSpend reports whether the op is a spend that must allow, and no more.
-func (a *asked) isSpend() bool {
-	return a.Role == weir.Enforce && a.Verb == weir.Spend && a.Headroom == 0 && !a.Penalize
 }

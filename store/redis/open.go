@@ -1,17 +1,13 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir/internal/faults"
-	"github.com/weirlimit/weir/internal/lateness"
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -41,20 +37,11 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	s := &Store{opt: a.Options, faults: faults.New(a.Logger), version: a.version}
 	s.plans.scripts.time = head
-	a.meter = lateness.New()
-	s.opt.meter = a.meter
 	var err error
 	if s.nodes, err = a.connect(ctx, s); err != nil {
-		a.meter.Close()
 		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
-	base := time.Now()
-	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.opt.meter)
-	driver, tuning := s.Driver()
-	tuning.Waiting = cmp.Or(tuning.Waiting, defaultInFlight)
-	s.queue = transport.New(driver, env, transport.Options{
-		Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: driver.Shards() == 1, Tuning: tuning,
-	})
+	s.queue = transport.NewOwn(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight})
 	return s, nil
 }
 

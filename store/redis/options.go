@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"time"
-
-	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // Options configures a [Store]. What the URL says comes first.
@@ -32,9 +30,6 @@ type Options struct {
 	// Late opens a ring of which some servers cannot be reached, but not all: they
 	// count as lost until they are. Zero means that each must be reached.
 	Late bool
-
-	// meter tells how late this process is by itself.
-	meter *lateness.Meter
 }
 
 // OnLoss is what becomes of the keys of a lost server of a ring.

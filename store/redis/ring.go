@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/bits"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -44,9 +43,6 @@ type server struct {
 	outage   *faults.Outage
 	wrong    string // why it could not be used when it was last tried; the probe's
 }
-
-// probeEvery is how often a lost part is tried.
-const probeEvery = 250 * time.Millisecond
 
 func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) {
 	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, down: make([]error, len(a.hosts))}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // gather fills in w by ops of one part, and reports whether none refuses without being asked.
@@ -81,8 +82,8 @@ func (d driver) decodeGroup(c *call) error {
 
 // ask checks an op that follows earlier ones.
 func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
-	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
-		return asked{}, weir.ErrCost
+	if err := transport.CheckCost(o); err != nil {
+		return asked{}, err
 	}
 	if err := d.refuses(o.Limit, o.ID, o.Verb); err != nil {
 		return asked{}, err
@@ -99,7 +100,7 @@ func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
 			continue
 		}
 		e.shared, a.shared, a.again = true, true, true
-		if spends(e.Op, o) && o.Cost+o.Headroom > 0 {
+		if transport.Spends(e.Op, o) && o.Cost+o.Headroom > 0 {
 			a.look = min(a.look+e.Cost, weir.MaxCost+1)
 		}
 	}

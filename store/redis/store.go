@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,6 @@ func (s *Store) Close() error {
 		s.ending.Wait()
 		s.nodes.close()
 		s.queue.Close()
-		s.opt.meter.Close()
 	}
 	return nil
 }
@@ -96,9 +94,8 @@ func (s *Store) about(err error) error {
 
 // explained returns err as callers get it.
 func (s *Store) explained(err error) error {
-	var rejected *RejectedError
 	switch {
-	case errors.As(err, &rejected):
+	case isSpoilt(err):
 		return err
 	case isRejection(err):
 		return &RejectedError{s.explain(err)}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -30,11 +29,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	class := transport.Foreground
-	if background.Of(ctx) != nil {
-		class = transport.Background
-	}
-	_, err := s.queue.Take(ctx, class, nil, ops)
+	_, err := s.queue.Take(ctx, transport.ClassOf(ctx), nil, ops)
 	if err == nil {
 		return nil
 	}
@@ -47,8 +42,8 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 
 // errorOf counts a call without an answer, and returns why it has none.
 func (s *Store) errorOf(err error) error {
-	var r *transport.Result
-	if !errors.As(err, &r) {
+	r, ok := errors.AsType[*transport.Result](err)
+	if !ok {
 		return err
 	}
 	if r.Outcome != transport.Rejected { // what the server rejects is counted where it is heard
@@ -78,8 +73,8 @@ const busyPause = 10 * time.Millisecond
 // endPermits gives back the places under new names that a call may have taken which its
 // caller has left, as err says: in the background, when the call has ended.
 func (s *Store) endPermits(ops []weir.Op, err error) {
-	var late *TimeoutError
-	if !errors.As(err, &late) || late.result == nil || !late.Sent {
+	late, ok := errors.AsType[*TimeoutError](err)
+	if !ok || late.result == nil || !late.Sent {
 		return
 	}
 	var back []weir.Op

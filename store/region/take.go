@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // TakeOne implements weir.Store.
@@ -178,7 +179,7 @@ func (j *joined) isTurned(o *weir.Op) bool {
 // mustRepeat reports whether a plain spend that stands alone is to be asked again: more
 // is reported than was known, or its window has turned, and the units are given back.
 func (a asking) mustRepeat(j *joined, o *weir.Op, all []weir.Op) bool {
-	if o.Verb != weir.Spend || o.Role != weir.Enforce || o.Penalize || o.Headroom > 0 {
+	if !transport.IsSpend(o) {
 		return false
 	}
 	if !j.isTurned(o) {

@@ -51,8 +51,8 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 
 // isExcused reports whether err says nothing of the store as a whole.
 func (s *Store) isExcused(err error) bool {
-	var r *transport.Result
-	return s.maintenance.shards > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
+	r, ok := errors.AsType[*transport.Result](err)
+	return s.maintenance.shards > 1 && !s.queue.IsOpen() || ok && r.Excused
 }
 
 // takeLocal decides ops on the node alone.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A decision is a request under way. It is used again for another when it has ended.
@@ -63,7 +64,7 @@ func (s *Store) check(o *weir.Op) (*policy, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost:
+	case transport.CheckCost(o) != nil:
 		return nil, weir.ErrCost
 	case t&weir.Leases != 0 && o.ID == 0 && o.Verb != weir.Peek:
 		return nil, weir.ErrNoLease

@@ -64,8 +64,7 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 	if err := ask(ops); err != nil {
 		n.interrupt()
 		// A call that was only lost says nothing of what the store can keep.
-		var r *transport.Result
-		if !errors.As(err, &r) || r.Outcome != transport.Rejected || n.changed.Load() != 0 || n.lookAt(ask) != nil {
+		if r, ok := errors.AsType[*transport.Result](err); !ok || r.Outcome != transport.Rejected || n.changed.Load() != 0 || n.lookAt(ask) != nil {
 			return err
 		}
 		n.countsOnly.Store(true)

@@ -118,8 +118,7 @@ func (s *Store) confirm(err error) {
 		_, err := s.queue.Do(context.Background(), ops)
 		return err
 	})
-	var r *transport.Result
-	if errors.As(err, &r) && !r.Excused && (r.Outcome == transport.Failed || r.Outcome == transport.Late) {
+	if r, ok := errors.AsType[*transport.Result](err); ok && !r.Excused && (r.Outcome == transport.Failed || r.Outcome == transport.Late) {
 		s.queue.Trip(0, err)
 	}
 }

@@ -1,6 +1,9 @@
 package shared
 
-import "github.com/weirlimit/weir"
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
 
 // A part is the ops of a request that go to one store.
 type part struct {
@@ -46,18 +49,9 @@ func (p *part) rollback() (back []weir.Op) {
 	for i := range p.ops {
 		o := &p.ops[i]
 		if o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
-			back = append(back, rollback(o))
+			back = append(back, transport.Rollback(o))
 		}
 		o.Charged, o.Borrowed = false, false
 	}
 	return back
-}
-
-// rollback returns the op that gives back what o has charged a moment ago. What has flowed
-// into a bucket since is left out of account, or requests that are refused would use up a
-// fast one.
-func rollback(o *weir.Op) weir.Op {
-	undo := o.Undo(o.Cost)
-	undo.ChargedAt = 0
-	return undo
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/weirlimit/weir/store/internal/leased"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/permit"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // recall is phase 1: it answers the ops of the store from remembered refusals, if nothing
 // is charged for a refusal and one of them is refused.
 func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	for i := range d.stored.ops {
-		if o := &d.stored.ops[i]; o.Role == weir.Deny || !isSpend(o) || o.Cost == 0 {
+		if o := &d.stored.ops[i]; o.Role == weir.Deny || !transport.IsSpend(o) || o.Cost == 0 {
 			return refusal, false
 		}
 	}

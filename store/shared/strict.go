@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Strict decides one limit by remembered refusals only; else the store decides.
@@ -33,11 +34,6 @@ func newStrict(s *Store, l *weir.Limit) *strict {
 		d.remembers = d.remembers && t&weir.Shapes == 0
 	}
 	return d
-}
-
-// isSpend reports whether o is a spend that must be allowed, and no more.
-func isSpend(o *weir.Op) bool {
-	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize
 }
 
 // Draw implements lot.Decider.
@@ -70,7 +66,7 @@ func (d *strict) Holds(now clock.Node, o *weir.Op) bool {
 // Learn implements lot.Decider.
 func (d *strict) Learn(o *weir.Op, sent clock.Node) {
 	life := int64(0)
-	if d.remembers && isSpend(o) {
+	if d.remembers && transport.IsSpend(o) {
 		life = math.MaxInt64
 	}
 	d.refusals.Learn(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, sent, o.Decision, life)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -51,7 +49,7 @@ func (d *decision) undo(onNode, stored bool) (failed error) {
 		case d.at[i] != byDecider && d.at[i] != shadowOfLot || !o.Charged:
 			continue
 		case o.Decision.Degraded():
-			d.one[0] = rollback(o)
+			d.one[0] = transport.Rollback(o)
 			failed = errors.Join(failed, d.outage.Decide(context.Background(), d.one[:], transport.ErrOpen))
 		default:
 			d.of[i].decider.Undo(d.clock.Now(), &d.holds[i])
@@ -103,7 +101,7 @@ func (d *decision) refund() error {
 
 // returnUnits answers a refund and has the store get the units back in the background.
 func (s *Store) returnUnits(o *weir.Op) {
-	b := lot.Return{Key: strings.Clone(o.Key), Lot: lot.Lot{ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Charged: clock.Store(o.ChargedAt)}}
+	b := lot.ReturnOf(o, o.Cost)
 	if o.NewLease {
 		b.Expiry = s.clock.Now().Add(micros.Of(o.Limit.Period))
 	}

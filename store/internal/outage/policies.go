@@ -35,8 +35,7 @@ type part struct {
 // It returns err where no decision may be made: it is about what was asked, or the end of
 // ctx.
 func (u *Outage) Decide(ctx context.Context, ops []weir.Op, err error) error {
-	var r *transport.Result
-	errors.As(err, &r)
+	r, _ := errors.AsType[*transport.Result](err)
 	failed := err
 	if !slices.ContainsFunc([]error{weir.ErrCost, weir.ErrNoLease, weir.ErrRefund, weir.ErrClosed, ctx.Err()},
 		func(wrong error) bool { return wrong != nil && errors.Is(err, wrong) }) {

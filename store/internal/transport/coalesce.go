@@ -18,8 +18,7 @@ const maxSpends = 64
 // setKey lets other spends of the key join the call, if it is a spend that stands alone.
 func (q *Queue) setKey(c *Call) {
 	o := &c.Ops[0]
-	if len(c.Ops) != 1 || o.Role != weir.Enforce || o.Verb != weir.Spend || o.Cost == 0 || o.Headroom != 0 || o.Penalize ||
-		o.Limit.Traits()&weir.Leases != 0 {
+	if len(c.Ops) != 1 || !IsSpend(o) || o.Cost == 0 || o.Limit.Traits()&weir.Leases != 0 {
 		return
 	}
 	c.key, c.limit = o.Key, o.Limit

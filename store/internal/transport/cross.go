@@ -71,8 +71,7 @@ func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call tak
 		t.finish()
 		return nil
 	}
-	var r *Result
-	if errors.As(err, &r) && t.ran.Load() {
+	if r, ok := errors.AsType[*Result](err); ok && t.ran.Load() {
 		all := *r
 		all.MayRun = true
 		return &all
@@ -123,9 +122,7 @@ func (t *crossing) isFree() bool {
 
 // isSpendOnly reports whether all ops are spends that must allow, and can be given back.
 func (t *crossing) isSpendOnly() bool {
-	return t.traces(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool {
-		return a.Role != weir.Enforce || a.Verb != weir.Spend || a.Headroom != 0 || a.Penalize
-	})
+	return t.traces(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool { return !IsSpend(a.Op) })
 }
 
 // copyOps returns the ops of a group as they are asked.
@@ -203,7 +200,7 @@ func (t *crossing) look(but int) error {
 		for j := range ops {
 			o := &ops[j]
 			for _, e := range g[:j] {
-				if a := g[j]; a.Cost+a.Headroom > 0 && chargesBefore(e.Op, a.Op) {
+				if a := g[j]; a.Cost+a.Headroom > 0 && e.Key == a.Key && e.Limit.ID() == a.Limit.ID() && Spends(e.Op, a.Op) {
 					o.Headroom += e.Cost
 				}
 			}
@@ -214,13 +211,6 @@ func (t *crossing) look(but int) error {
 		}
 	}
 	return nil
-}
-
-// chargesBefore reports whether what e charges is no longer there for o, a later op.
-// Asking twice for one permit is asking once.
-func chargesBefore(e, o *weir.Op) bool {
-	return e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && e.Verb != weir.Peek && e.Verb != weir.Refund &&
-		(o.Limit.Traits()&weir.Leases == 0 || e.ID != o.ID)
 }
 
 // refundGroups gives back what was charged in groups. What cannot be given back stays charged
@@ -234,11 +224,7 @@ func (t *crossing) refundGroups(groups [][]*crossed) {
 			if a.charged && !a.renewed && a.Verb != weir.Refund {
 				done := *a.Op
 				done.Now, done.Decision = a.now, a.decision
-				undo := done.Undo(a.Cost)
-				// Milliseconds ago: what has flowed in since is left out of account, or a
-				// request that is refused would use up a fast bucket.
-				undo.ChargedAt = 0
-				ops = append(ops, undo)
+				ops = append(ops, Rollback(&done))
 			}
 			a.charged = false
 		}

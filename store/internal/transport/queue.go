@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -52,6 +53,7 @@ type Queue struct {
 	work, helpers Group
 	ctx           context.Context
 	cancel        context.CancelFunc
+	meter         *lateness.Meter // of a store that is used alone
 	stats         struct{ calls, failed, late, busy, combined atomic.Uint64 }
 }
 
@@ -86,6 +88,7 @@ func (q *Queue) Close() {
 	q.work.close()
 	q.cancel()
 	q.helpers.close()
+	q.meter.Close()
 }
 
 // Stats are how many calls were sent, failed, and failed by being late, how many found

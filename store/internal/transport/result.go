@@ -76,8 +76,7 @@ var (
 // MayRun reports whether the ops of a call that ended with err may be carried out. It is
 // true of an error that is not of this package.
 func MayRun(err error) bool {
-	var r *Result
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Result](err); ok {
 		return r.MayRun
 	}
 	return err != nil && !errors.Is(err, ErrOpen) && !errors.Is(err, ErrBusy)

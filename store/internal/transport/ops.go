@@ -1,0 +1,31 @@
+package transport
+
+import "github.com/weirlimit/weir"
+
+// CheckCost returns weir.ErrCost for an op of more than a store can count.
+func CheckCost(o *weir.Op) error {
+	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
+		return weir.ErrCost
+	}
+	return nil
+}
+
+// IsSpend reports whether o is a spend that must be allowed, and no more.
+func IsSpend(o *weir.Op) bool {
+	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize
+}
+
+// Spends reports whether what earlier takes is no longer there for o, an op on the same
+// counter. Asking twice for one permit is asking once.
+func Spends(earlier, o *weir.Op) bool {
+	return earlier.Verb != weir.Peek && earlier.Verb != weir.Refund && (o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID)
+}
+
+// Rollback returns the op that gives back what o has charged a moment ago. What has flowed
+// into a bucket since is left out of account, or requests that are refused would use up a
+// fast one.
+func Rollback(o *weir.Op) weir.Op {
+	undo := o.Undo(o.Cost)
+	undo.ChargedAt = 0
+	return undo
+}
