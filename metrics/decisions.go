@@ -9,37 +9,52 @@ import (
 
 // collectDecisions writes the decisions under each limit, by outcome, and how far it may be
 // exceeded or misjudged.
-func (c *collector) collectDecisions(series []Series, counter writeCounter, gauge writeGauge) {
-	for k, sum := range c.sum(series) {
+func (c *collector) collectDecisions(out sink, series []Series) {
+	decisions := out.counters("weir_decisions_total", "Decisions under a limit, by outcome.", "domain", "rule", "limit", "decision")
+	overshoot := out.gauges("weir_limit_max_overshoot_units", "Largest number of units by which a limit with eventual consistency can exceed its limit.", "domain", "rule", "limit")
+	sums := c.sum(series)
+	for k, sum := range sums {
 		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			// The two everyday outcomes are always there, so that a rate
 			// can be taken from the first scrape on.
 			if n := sum.counts[o]; n > 0 || o == weir.Allowed || o == weir.Refused {
-				counter(decisions, n, k.domain, k.rule, k.limit, o.String())
+				decisions.count(n, k.domain, k.rule, k.limit, o.String())
 			}
 		}
 		if sum.overshoot > 0 {
-			gauge(overshoot, float64(sum.overshoot), k.domain, k.rule, k.limit)
-		}
-		if sum.sketched != nil && c.opt.Sketch != nil {
-			c.collectSketch(k, sum.sketched, gauge)
+			overshoot.set(float64(sum.overshoot), k.domain, k.rule, k.limit)
 		}
 	}
+	c.collectSketches(out, sums)
 }
 
-// collectSketch writes the errors of an approximate limit.
-func (c *collector) collectSketch(k label, l *weir.Limit, gauge writeGauge) {
-	s, ok := c.opt.Sketch(l)
-	if !ok {
+// collectSketches writes the errors of the approximate limits.
+func (c *collector) collectSketches(out sink, sums map[label]*sum) {
+	bytes := out.gauges("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
+	bound := out.gauges("weir_sketch_error_bound_units", "Upper bound of the over-estimate of a key, with probability 1 - e^-depth.", "domain", "rule", "limit")
+	mean := out.gauges("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	largest := out.gauges("weir_sketch_error_max_units", "Measured largest over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	falsePositives := out.gauges("weir_sketch_false_positives_ratio", "Measured ratio of false positives of the Bloom filter.", "domain", "rule", "limit")
+	expected := out.gauges("weir_sketch_false_positives_expected_ratio", "Ratio of false positives expected from the fill of the Bloom filter.", "domain", "rule", "limit")
+	if c.opt.Sketch == nil {
 		return
 	}
-	labels := []string{k.domain, k.rule, k.limit}
-	gauge(sketchBytes, float64(s.Bytes), labels...)
-	gauge(sketchBound, s.Bound, labels...)
-	gauge(sketchMean, s.MeanError, labels...)
-	gauge(sketchMax, float64(s.MaxError), labels...)
-	gauge(sketchFalse, s.FalsePositives(), labels...)
-	gauge(sketchFalseExpected, s.BloomExpected, labels...)
+	for k, sum := range sums {
+		if sum.sketched == nil {
+			continue
+		}
+		s, ok := c.opt.Sketch(sum.sketched)
+		if !ok {
+			continue
+		}
+		labels := []string{k.domain, k.rule, k.limit}
+		bytes.set(float64(s.Bytes), labels...)
+		bound.set(s.Bound, labels...)
+		mean.set(s.MeanError, labels...)
+		largest.set(float64(s.MaxError), labels...)
+		falsePositives.set(s.FalsePositives(), labels...)
+		expected.set(s.BloomExpected, labels...)
+	}
 }
 
 // label identifies a series.

@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Events is the state of the observer of events.
 type Events struct {
 	// Allowed, Refused and Undecided count requests, each once however many limits it met.
@@ -25,36 +23,21 @@ type Events struct {
 	LiveDropped uint64
 }
 
-var (
-	eventsRequests   = desc("weir_requests_total", "Decided requests, each counted once whatever the number of its limits, by result: allowed, refused, or failed because the store could not decide. Absent with --events off.", "result")
-	eventsDropped    = desc("weir_events_dropped_total", "Decisions without an event: the ring buffer was full (ring_full), or the queue did not accept the events in time (queue_full). Rollups count them all.", "reason")
-	eventsRollups    = desc("weir_events_rollups_dropped_total", "Rollups of limits that the queue did not accept in time.")
-	eventsPublished  = desc("weir_events_published_total", "Events that the queue accepted.")
-	eventsFailures   = desc("weir_events_publish_failures_total", "Failed attempts to publish events; they are retried.")
-	eventsRejected   = desc("weir_events_rejected_total", "Events that the queue rejected while it accepted others, such as one that is too large; they are lost.")
-	eventsBacklog    = desc("weir_events_backlog", "Events that wait to be published.")
-	eventsMaxBacklog = desc("weir_events_max_backlog", "Maximum number of events that may wait to be published.")
-	eventsQueueUp    = desc("weir_events_queue_up", "1 while the queue accepts events.")
-	liveReaders      = desc("weir_live_readers", "Readers of the live stream.")
-	liveDropped      = desc("weir_live_events_dropped_total", "Events dropped because a reader of the live stream was too slow.")
-)
-
-var eventsDescs = []*prometheus.Desc{eventsRequests, eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsRejected, eventsBacklog, eventsMaxBacklog,
-	eventsQueueUp, liveReaders, liveDropped}
-
-func (e *Events) collect(counter writeCounter, gauge writeGauge) {
-	counter(eventsRequests, e.Allowed, "allowed")
-	counter(eventsRequests, e.Refused, "refused")
-	counter(eventsRequests, e.Undecided, "failed")
-	counter(eventsDropped, e.Dropped, "ring_full")
-	counter(eventsDropped, e.Discarded, "queue_full")
-	counter(eventsRollups, e.Rollups)
-	counter(eventsPublished, e.Published)
-	counter(eventsFailures, e.Failures)
-	counter(eventsRejected, e.Rejected)
-	gauge(eventsBacklog, float64(e.Backlog))
-	gauge(eventsMaxBacklog, float64(e.MaxBacklog))
-	gauge(eventsQueueUp, oneIf(e.Up))
-	gauge(liveReaders, float64(e.Readers))
-	counter(liveDropped, e.LiveDropped)
+func (e Events) collect(out sink) {
+	requests := out.counters("weir_requests_total", "Decided requests, each counted once whatever the number of its limits, by result: allowed, refused, or failed because the store could not decide. Absent with --events off.", "result")
+	requests.count(e.Allowed, "allowed")
+	requests.count(e.Refused, "refused")
+	requests.count(e.Undecided, "failed")
+	dropped := out.counters("weir_events_dropped_total", "Decisions without an event: the ring buffer was full (ring_full), or the queue did not accept the events in time (queue_full). Rollups count them all.", "reason")
+	dropped.count(e.Dropped, "ring_full")
+	dropped.count(e.Discarded, "queue_full")
+	out.counter("weir_events_rollups_dropped_total", "Rollups of limits that the queue did not accept in time.", e.Rollups)
+	out.counter("weir_events_published_total", "Events that the queue accepted.", e.Published)
+	out.counter("weir_events_publish_failures_total", "Failed attempts to publish events; they are retried.", e.Failures)
+	out.counter("weir_events_rejected_total", "Events that the queue rejected while it accepted others, such as one that is too large; they are lost.", e.Rejected)
+	out.gauge("weir_events_backlog", "Events that wait to be published.", float64(e.Backlog))
+	out.gauge("weir_events_max_backlog", "Maximum number of events that may wait to be published.", float64(e.MaxBacklog))
+	out.gauge("weir_events_queue_up", "1 while the queue accepts events.", oneIf(e.Up))
+	out.gauge("weir_live_readers", "Readers of the live stream.", float64(e.Readers))
+	out.counter("weir_live_events_dropped_total", "Events dropped because a reader of the live stream was too slow.", e.LiveDropped)
 }

@@ -19,16 +19,13 @@ type UntrustedField struct {
 	Requests uint64
 }
 
-var (
-	identityFailures = desc("weir_identity_failures_total", "Rejected credentials, by kind (jwt, api_key, credential: several or malformed, header: of a trusted proxy) and reason.", "kind", "reason")
-	untrustedFields  = desc("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from other peers.", "field")
-)
-
-func (i *Identity) collect(counter writeCounter) {
+func (i Identity) collect(out sink) {
+	failures := out.counters("weir_identity_failures_total", "Rejected credentials, by kind (jwt, api_key, credential: several or malformed, header: of a trusted proxy) and reason.", "kind", "reason")
 	for _, f := range i.Failures {
-		counter(identityFailures, f.Count, f.Kind, f.Reason)
+		failures.count(f.Count, f.Kind, f.Reason)
 	}
+	untrusted := out.counters("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from other peers.", "field")
 	for _, f := range i.Untrusted {
-		counter(untrustedFields, f.Requests, f.Field)
+		untrusted.count(f.Requests, f.Field)
 	}
 }

@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // Overlay counts what operators changed: bans, overrides and free passes of single
 // keys, and modes of limits.
@@ -24,24 +20,19 @@ type Mode struct {
 	Until time.Time
 }
 
-var (
-	overlayEntries = desc("weir_overlay_entries", "Active changes by operators: bans, overrides and allow entries of single keys, modes of limits.", "kind")
-	overlayMode    = desc("weir_overlay_mode_percent", "Limits with a mode set by an operator: the percentage of their keys for which refusals are enforced.", "domain", "rule", "limit", "mode")
-	overlayUntil   = desc("weir_overlay_mode_until_timestamp_seconds", "When the mode set by an operator ends; absent for a mode without an end.", "domain", "rule", "limit")
-)
-
-var overlayDescs = []*prometheus.Desc{overlayEntries, overlayMode, overlayUntil}
-
-func (s *Overlay) collect(gauge writeGauge) {
-	gauge(overlayEntries, float64(s.Bans), "ban")
-	gauge(overlayEntries, float64(s.Overrides), "override")
-	gauge(overlayEntries, float64(s.Allowed), "allow")
-	gauge(overlayEntries, float64(len(s.Modes)), "mode")
+func (s Overlay) collect(out sink) {
+	entries := out.gauges("weir_overlay_entries", "Active changes by operators: bans, overrides and allow entries of single keys, modes of limits.", "kind")
+	entries.set(float64(s.Bans), "ban")
+	entries.set(float64(s.Overrides), "override")
+	entries.set(float64(s.Allowed), "allow")
+	entries.set(float64(len(s.Modes)), "mode")
+	percent := out.gauges("weir_overlay_mode_percent", "Limits with a mode set by an operator: the percentage of their keys for which refusals are enforced.", "domain", "rule", "limit", "mode")
+	until := out.gauges("weir_overlay_mode_until_timestamp_seconds", "When the mode set by an operator ends; absent for a mode without an end.", "domain", "rule", "limit")
 	for i := range s.Modes {
 		m := &s.Modes[i]
-		gauge(overlayMode, float64(m.Percent), m.Domain, m.Rule, m.Limit, m.Mode)
+		percent.set(float64(m.Percent), m.Domain, m.Rule, m.Limit, m.Mode)
 		if !m.Until.IsZero() {
-			gauge(overlayUntil, float64(m.Until.UnixMicro())/1e6, m.Domain, m.Rule, m.Limit)
+			until.set(float64(m.Until.UnixMicro())/1e6, m.Domain, m.Rule, m.Limit)
 		}
 	}
 }

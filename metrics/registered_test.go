@@ -69,7 +69,7 @@ type naming struct {
 }
 
 // registered returns the names that the package in a folder gives to the Prometheus library, with
-// where it does so: literally, or as an argument of a function of its own.
+// where it does so: literally, or as an argument of a function or method of its own.
 func registered(t *testing.T, folder string) map[string]token.Position {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -123,10 +123,15 @@ func nameOf(n ast.Node, functions map[string]naming) (x ast.Expr, prefix string)
 		if ofLibrary(n.Fun, "NewDesc") {
 			return n.Args[0], ""
 		}
-		if f, ok := n.Fun.(*ast.Ident); ok {
-			if of, ok := functions[f.Name]; ok {
-				return n.Args[of.arg], of.prefix
-			}
+		called := ""
+		switch f := n.Fun.(type) {
+		case *ast.Ident:
+			called = f.Name
+		case *ast.SelectorExpr:
+			called = f.Sel.Name
+		}
+		if of, ok := functions[called]; ok {
+			return n.Args[of.arg], of.prefix
 		}
 	case *ast.CompositeLit:
 		if n.Type == nil || !ofLibrary(n.Type, "Opts") {

@@ -18,27 +18,18 @@ type RESP struct {
 	Accepted, Refused, Commands, WrongPasswords, Malformed, Slow, NoRoom uint64
 }
 
-var (
-	respClients  = desc("weir_resp_clients", "Connected Redis clients.")
-	respMost     = desc("weir_resp_max_clients", "Maximum number of connected Redis clients.")
-	respAccepted = desc("weir_resp_connections_total", "Connections of Redis clients, by whether they were accepted.", "result")
-	respCommands = desc("weir_resp_commands_total", "Commands of Redis clients.")
-	respWrong    = desc("weir_resp_auth_failures_total", "Wrong passwords of Redis clients.")
-	respClosed   = desc("weir_resp_connections_closed_total", "Connections of Redis clients that were closed: a protocol error or an exceeded bound (malformed), a client that was too slow (slow), or no memory for large commands (memory).", "reason")
-)
-
-var respDescs = []*prometheus.Desc{respClients, respMost, respAccepted, respCommands, respWrong, respClosed}
-
-func (r *RESP) collect(counter writeCounter, gauge writeGauge) {
-	gauge(respClients, float64(r.Clients))
-	gauge(respMost, float64(r.Most))
-	counter(respAccepted, r.Accepted, "accepted")
-	counter(respAccepted, r.Refused, "refused")
-	counter(respCommands, r.Commands)
-	counter(respWrong, r.WrongPasswords)
-	counter(respClosed, r.Malformed, "malformed")
-	counter(respClosed, r.Slow, "slow")
-	counter(respClosed, r.NoRoom, "memory")
+func (r RESP) collect(out sink) {
+	out.gauge("weir_resp_clients", "Connected Redis clients.", float64(r.Clients))
+	out.gauge("weir_resp_max_clients", "Maximum number of connected Redis clients.", float64(r.Most))
+	connections := out.counters("weir_resp_connections_total", "Connections of Redis clients, by whether they were accepted.", "result")
+	connections.count(r.Accepted, "accepted")
+	connections.count(r.Refused, "refused")
+	out.counter("weir_resp_commands_total", "Commands of Redis clients.", r.Commands)
+	out.counter("weir_resp_auth_failures_total", "Wrong passwords of Redis clients.", r.WrongPasswords)
+	closed := out.counters("weir_resp_connections_closed_total", "Connections of Redis clients that were closed: a protocol error or an exceeded bound (malformed), a client that was too slow (slow), or no memory for large commands (memory).", "reason")
+	closed.count(r.Malformed, "malformed")
+	closed.count(r.Slow, "slow")
+	closed.count(r.NoRoom, "memory")
 }
 
 // RESPBatch returns what is to be told of every batch of commands that came with

@@ -3,7 +3,6 @@ package metrics
 import (
 	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,9 +18,7 @@ import (
 type semantic struct {
 	registry *prometheus.Registry
 	duration *prometheus.HistogramVec
-
-	mu    sync.RWMutex
-	known map[request]prometheus.Observer
+	series   observers[request]
 }
 
 // request is what one series is about.
@@ -39,8 +36,8 @@ func newSemantic() *semantic {
 			Help:    "Duration of HTTP server requests.",
 			Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10},
 		}, []string{"http.request.method", "http.response.status_code", "url.scheme", "error.type", "ratelimit.frontend"}),
-		known: make(map[request]prometheus.Observer),
 	}
+	s.series.find = s.find
 	s.registry.MustRegister(s.duration)
 	return s
 }
@@ -49,16 +46,10 @@ func newSemantic() *semantic {
 func (s *semantic) observe(frontend string, r *http.Request, status int, took float64) {
 	// An upstream can send any three digits.
 	k := request{frontend, recorder.Method(r.Method), min(max(status, 100), 600), r.TLS != nil}
-	s.mu.RLock()
-	o := s.known[k]
-	s.mu.RUnlock()
-	if o == nil {
-		o = s.add(k)
-	}
-	o.Observe(took)
+	s.series.of(k).Observe(took)
 }
 
-func (s *semantic) add(k request) prometheus.Observer {
+func (s *semantic) find(k request) prometheus.Observer {
 	code, scheme, failed := strconv.Itoa(k.status), "http", ""
 	if k.tls {
 		scheme = "https"
@@ -66,9 +57,5 @@ func (s *semantic) add(k request) prometheus.Observer {
 	if k.status >= 500 {
 		failed = code
 	}
-	o := s.duration.WithLabelValues(k.method, code, scheme, failed, k.frontend)
-	s.mu.Lock()
-	s.known[k] = o
-	s.mu.Unlock()
-	return o
+	return s.duration.WithLabelValues(k.method, code, scheme, failed, k.frontend)
 }

@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Shed is the state of a load shedder.
 type Shed struct {
 	// Limits are those whose counters have what was shed.
@@ -32,30 +30,22 @@ type Threshold struct {
 	Requests int64
 }
 
-var (
-	shedActive     = desc("weir_shed_active", "1 while load shedding works; 0 while its kill switch is on.")
-	shedMode       = desc("weir_shed_mode", "1 for the current mode of each load shedding limiter: enforce, shadow or off.", "limiter", "mode")
-	shedInFlight   = desc("weir_shed_in_flight_requests", "Requests in flight on this node.")
-	shedShadow     = desc("weir_shed_shadow_in_flight_requests", "Further requests in flight on this node that would have been refused in mode enforce.")
-	shedThresholds = desc("weir_shed_threshold_requests", "Requests in flight on this node from which the class is refused.", "class")
-	shedUnmatched  = desc("weir_shed_unmatched_total", "Requests without a limit per user (unknown_user) or without a concurrency limit (no_permit).", "reason")
-)
-
-var shedDescs = []*prometheus.Desc{shedActive, shedMode, shedInFlight, shedShadow, shedThresholds, shedUnmatched}
-
 // collect sends all but the limits, which are sent with those of the rules.
-func (s *Shed) collect(counter writeCounter, gauge writeGauge) {
-	gauge(shedActive, oneIf(s.Active))
+func (s Shed) collect(out sink) {
+	out.gauge("weir_shed_active", "1 while load shedding works; 0 while its kill switch is on.", oneIf(s.Active))
+	modes := out.gauges("weir_shed_mode", "1 for the current mode of each load shedding limiter: enforce, shadow or off.", "limiter", "mode")
 	for _, l := range s.Limiters {
 		for _, mode := range []string{"enforce", "shadow", "off"} {
-			gauge(shedMode, oneIf(l.Mode == mode), l.Name, mode)
+			modes.set(oneIf(l.Mode == mode), l.Name, mode)
 		}
 	}
-	gauge(shedInFlight, float64(s.InFlight))
-	gauge(shedShadow, float64(s.ShadowInFlight))
+	out.gauge("weir_shed_in_flight_requests", "Requests in flight on this node.", float64(s.InFlight))
+	out.gauge("weir_shed_shadow_in_flight_requests", "Further requests in flight on this node that would have been refused in mode enforce.", float64(s.ShadowInFlight))
+	thresholds := out.gauges("weir_shed_threshold_requests", "Requests in flight on this node from which the class is refused.", "class")
 	for _, t := range s.Thresholds {
-		gauge(shedThresholds, float64(t.Requests), t.Class)
+		thresholds.set(float64(t.Requests), t.Class)
 	}
-	counter(shedUnmatched, s.UnknownUsers, "unknown_user")
-	counter(shedUnmatched, s.WithoutLease, "no_permit")
+	unmatched := out.counters("weir_shed_unmatched_total", "Requests without a limit per user (unknown_user) or without a concurrency limit (no_permit).", "reason")
+	unmatched.count(s.UnknownUsers, "unknown_user")
+	unmatched.count(s.WithoutLease, "no_permit")
 }
