@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -68,18 +69,8 @@ type throttleSlot struct {
 // NewThrottle returns a throttle that has seen nothing. It returns an error when
 // an option is out of range.
 func NewThrottle(opt ThrottleOptions) (*Throttle, error) {
-	if opt.Ratio == 0 {
-		opt.Ratio = 2
-	}
-	if opt.Window == 0 {
-		opt.Window = 2 * time.Minute
-	}
-	if opt.Least == 0 {
-		opt.Least = 10
-	}
-	if opt.Probe == 0 {
-		opt.Probe = time.Second
-	}
+	opt.Ratio, opt.Window = cmp.Or(opt.Ratio, 2), cmp.Or(opt.Window, 2*time.Minute)
+	opt.Least, opt.Probe = cmp.Or(opt.Least, 10), cmp.Or(opt.Probe, time.Second)
 	switch {
 	case !(opt.Ratio >= 1 && opt.Ratio <= 1000): // also NaN
 		return nil, fmt.Errorf("client: throttle ratio %v must be from 1 to 1000", opt.Ratio)

@@ -58,39 +58,32 @@ func (b *breaker) succeeded(probe bool) (closed bool) {
 }
 
 func (b *breaker) failed(now time.Time, probe bool) (opened bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.isOpen {
-		if probe {
-			b.probing = false
-			b.open(now, 0)
-		}
-		return false
-	}
-	if b.failures.Record(true); !b.failures.AreMany() {
-		return false
-	}
-	b.open(now, 0)
-	return true
+	return b.record(now, 0, probe, (*circuit.Failures).AreMany)
 }
 
 // busy opens the breaker for at least d, within the longest wait, if the service
 // has asked for it twice without an answer between: once may be the trouble of
 // one question, as when one of its stores is away.
 func (b *breaker) busy(now time.Time, d time.Duration, probe bool) (opened bool) {
+	return b.record(now, min(d, b.most), probe, func(f *circuit.Failures) bool { return f.Row() >= 2 })
+}
+
+// record counts a failure, and opens the breaker for at least d if there are enough of
+// them, or again if the call was a probe.
+func (b *breaker) record(now time.Time, d time.Duration, probe bool, areEnough func(*circuit.Failures) bool) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.isOpen {
 		if probe {
 			b.probing = false
-			b.open(now, min(d, b.most))
+			b.open(now, d)
 		}
 		return false
 	}
-	if b.failures.Record(true); b.failures.Row() < 2 {
+	if b.failures.Record(true); !areEnough(&b.failures) {
 		return false
 	}
-	b.open(now, min(d, b.most))
+	b.open(now, d)
 	return true
 }
 

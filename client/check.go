@@ -71,17 +71,12 @@ const (
 	Policy
 )
 
+var sources = [...]string{Service: "service", Remembered: "remembered", Local: "local", Policy: "policy"}
+
 // String returns a word for s.
 func (s Source) String() string {
-	switch s {
-	case Service:
-		return "service"
-	case Remembered:
-		return "remembered"
-	case Local:
-		return "local"
-	case Policy:
-		return "policy"
+	if int(s) < len(sources) {
+		return sources[s]
 	}
 	return "unknown"
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +28,12 @@ const (
 	DecideLocally
 )
 
+var fallbacks = [...]string{Allow: "allow", Deny: "deny", DecideLocally: "decide locally"}
+
 // String returns the policy's name.
 func (a Fallback) String() string {
-	switch a {
-	case Allow:
-		return "allow"
-	case Deny:
-		return "deny"
-	case DecideLocally:
-		return "decide locally"
+	if int(a) < len(fallbacks) {
+		return fallbacks[a]
 	}
 	return "unknown"
 }
@@ -109,9 +107,7 @@ func New(opt Options) (*Client, error) {
 		if *o.value < 0 {
 			return nil, fmt.Errorf("client: %s is %v: set it to zero or more", o.name, *o.value)
 		}
-		if *o.value == 0 {
-			*o.value = o.fallback
-		}
+		*o.value = cmp.Or(*o.value, o.fallback)
 	}
 	for _, o := range []struct {
 		name  string
@@ -120,9 +116,7 @@ func New(opt Options) (*Client, error) {
 		if *o.value < 0 {
 			return nil, fmt.Errorf("client: %s is %d: set it to zero or more", o.name, *o.value)
 		}
-		if *o.value == 0 {
-			*o.value = 1024
-		}
+		*o.value = cmp.Or(*o.value, 1024)
 	}
 	switch {
 	case opt.Fallback > DecideLocally:
@@ -144,9 +138,7 @@ func New(opt Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	if opt.MaxRemember == 0 {
-		opt.MaxRemember = time.Minute
-	}
+	opt.MaxRemember = cmp.Or(opt.MaxRemember, time.Minute)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -166,16 +158,16 @@ func (c *Client) ShouldAllow(ctx context.Context, clientID string) (Decision, er
 // error is an *[Error] where the check is at fault, the context's if that has
 // ended, or that of Options.Local; a service that does not answer is none.
 func (c *Client) Check(ctx context.Context, k Check) (Decision, error) {
-	ds, err := c.decide(ctx, []Check{k}, false)
-	if err != nil {
-		return Decision{}, err
-	}
-	return ds[0], nil
+	return c.decideOne(ctx, k, false)
 }
 
 // Peek is Check that spends nothing. It is never answered from memory.
 func (c *Client) Peek(ctx context.Context, k Check) (Decision, error) {
-	ds, err := c.decide(ctx, []Check{k}, true)
+	return c.decideOne(ctx, k, true)
+}
+
+func (c *Client) decideOne(ctx context.Context, k Check, peek bool) (Decision, error) {
+	ds, err := c.decide(ctx, []Check{k}, peek)
 	if err != nil {
 		return Decision{}, err
 	}

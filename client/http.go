@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,24 +84,20 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 		path = "/v1/peek"
 	}
 	if len(list) == 1 {
-		var d decision
-		if err := w.ask(ctx, path, appendCheck(nil, &list[0]), maxAnswer, &d); err != nil {
+		one, err := w.decide(ctx, path, list[0])
+		if err != nil {
 			return nil, err
 		}
-		one, err := d.decode()
-		return []Decision{one}, err
+		return []Decision{one}, nil
 	}
-	body := []byte(`{"checks":[`)
+	bodies := make([]checkBody, len(list))
 	for i := range list {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = appendCheck(body, &list[i])
+		bodies[i] = encodeCheck(&list[i])
 	}
 	var batch struct {
 		Results []decision `json:"results"`
 	}
-	if err := w.ask(ctx, path, append(body, "]}"...), maxBatchAnswer, &batch); err != nil {
+	if err := w.ask(ctx, path, map[string][]checkBody{"checks": bodies}, maxBatchAnswer, &batch); err != nil {
 		return nil, err
 	}
 	if len(batch.Results) != len(list) {
@@ -122,7 +119,7 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 		Handle  string    `json:"handle"`
 		Expires time.Time `json:"expires"`
 	}
-	if err := w.ask(ctx, "/v1/reserve", appendCheck(nil, &c), maxAnswer, &res); err != nil {
+	if err := w.ask(ctx, "/v1/reserve", encodeCheck(&c), maxAnswer, &res); err != nil {
 		return Decision{}, "", time.Time{}, err
 	}
 	d, err := res.decode()
@@ -136,16 +133,15 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 }
 
 func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Settlement, error) {
-	path, body := "/v1/cancel", appendText([]byte(`{"handle":`), handle)
+	path, body := "/v1/cancel", settling{Handle: handle}
 	if actual >= 0 {
-		path = "/v1/commit"
-		body = strconv.AppendInt(append(body, `,"actual":`...), actual, 10)
+		path, body.Actual = "/v1/commit", &actual
 	}
 	var s struct {
 		Reserved *int64 `json:"reserved"`
 		Actual   int64  `json:"actual"`
 	}
-	if err := w.ask(ctx, path, append(body, '}'), maxAnswer, &s); err != nil {
+	if err := w.ask(ctx, path, body, maxAnswer, &s); err != nil {
 		return Settlement{}, err
 	}
 	if s.Reserved == nil {
@@ -155,18 +151,14 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 }
 
 func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
-	var d decision
-	if err := w.ask(ctx, "/v1/acquire", appendCheck(nil, &c), maxAnswer, &d); err != nil {
-		return Decision{}, err
-	}
-	return d.decode()
+	return w.decide(ctx, "/v1/acquire", c)
 }
 
 func (w *httpWire) Release(ctx context.Context, c Check) error {
 	var res struct {
 		Released bool `json:"released"`
 	}
-	if err := w.ask(ctx, "/v1/release", appendCheck(nil, &c), maxAnswer, &res); err != nil {
+	if err := w.ask(ctx, "/v1/release", encodeCheck(&c), maxAnswer, &res); err != nil {
 		return err
 	}
 	if !res.Released {
@@ -182,8 +174,21 @@ func (w *httpWire) Close() error {
 	return nil
 }
 
-// ask sends body and reads the answer into v.
-func (w *httpWire) ask(ctx context.Context, path string, body []byte, most int64, v any) error {
+// decide asks one check that is answered by a decision.
+func (w *httpWire) decide(ctx context.Context, path string, c Check) (Decision, error) {
+	var d decision
+	if err := w.ask(ctx, path, encodeCheck(&c), maxAnswer, &d); err != nil {
+		return Decision{}, err
+	}
+	return d.decode()
+}
+
+// ask sends a question and reads the answer into v.
+func (w *httpWire) ask(ctx context.Context, path string, question any, most int64, v any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("weir: %w", err)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("weir: %w", err)
@@ -222,13 +227,7 @@ func problemOf(res *http.Response) error {
 	// What does not read is told by the status alone.
 	data, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	_ = json.Unmarshal(data, &p)
-	detail := p.Detail
-	if detail == "" {
-		detail = p.Title
-	}
-	if detail == "" {
-		detail = "the service answered " + res.Status
-	}
+	detail := cmp.Or(p.Detail, p.Title, "the service answered "+res.Status)
 	switch s := res.StatusCode; {
 	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
 		if wait, ok := retryafter.Parse(res, time.Now()); ok {
@@ -244,70 +243,52 @@ func problemOf(res *http.Response) error {
 	return fmt.Errorf("weir: %s (status %d)", detail, res.StatusCode)
 }
 
-// appendCheck appends a check as the API reads it.
-func appendCheck(b []byte, c *Check) []byte {
-	b = append(b, '{')
-	if c.Domain != "" {
-		b = append(appendText(append(b, `"domain":`...), c.Domain), ',')
-	}
-	b = append(b, `"descriptors":[`...)
-	for i := range c.Descriptors {
-		d := &c.Descriptors[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"entries":[`...)
-		for j, e := range d.Entries {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = appendText(append(b, `{"key":`...), e.Key)
-			b = append(appendText(append(b, `,"value":`...), e.Value), '}')
-		}
-		b = append(b, ']')
-		if d.Cost != 0 {
-			b = strconv.AppendInt(append(b, `,"cost":`...), d.Cost, 10)
-		}
-		if d.Peek {
-			b = append(b, `,"peek":true`...)
-		}
-		b = append(b, '}')
-	}
-	b = append(b, ']')
-	if c.Cost != 0 {
-		b = strconv.AppendInt(append(b, `,"cost":`...), c.Cost, 10)
-	}
-	if c.Priority != 0 {
-		b = strconv.AppendInt(append(b, `,"priority":`...), int64(c.Priority), 10)
-	}
-	if c.Lease != "" {
-		b = appendText(append(b, `,"lease":`...), c.Lease)
-	}
-	return append(b, '}')
+// checkBody is a check as the API reads it.
+type checkBody struct {
+	Domain      string       `json:"domain,omitempty"`
+	Descriptors []descriptorBody `json:"descriptors"`
+	Cost        int64        `json:"cost,omitempty"`
+	Priority    int          `json:"priority,omitempty"`
+	Lease       string       `json:"lease,omitempty"`
 }
 
-// appendText appends s, which is UTF-8, as a JSON string.
-func appendText(b []byte, s string) []byte {
-	text, _ := json.Marshal(s) // a string can be written
-	return append(b, text...)
+type descriptorBody struct {
+	Entries []weir.Entry `json:"entries"`
+	Cost    int64        `json:"cost,omitempty"`
+	Peek    bool         `json:"peek,omitempty"`
+}
+
+// settling is a commit as the API reads it, or without Actual a cancel.
+type settling struct {
+	Handle string `json:"handle"`
+	Actual *int64 `json:"actual,omitempty"`
+}
+
+func encodeCheck(c *Check) checkBody {
+	ds := make([]descriptorBody, len(c.Descriptors))
+	for i, d := range c.Descriptors {
+		if d.Entries == nil {
+			d.Entries = []weir.Entry{} // null is no list
+		}
+		ds[i] = descriptorBody{d.Entries, d.Cost, d.Peek}
+	}
+	return checkBody{c.Domain, ds, c.Cost, c.Priority, c.Lease}
 }
 
 // decision is a decision as the API writes it.
 type decision struct {
-	Allowed    *bool      `json:"allowed"`
-	Soft       bool       `json:"soft"`
-	Borrowed   bool       `json:"borrowed"`
-	Delay      seconds    `json:"delay"`
-	Limit      *limit     `json:"limit"`
-	Remaining  *int64     `json:"remaining"`
-	RetryAfter *seconds   `json:"retry_after"`
-	ResetAfter *seconds   `json:"reset_after"`
-	Limits     []outcome  `json:"limits"`
-	Guarantee  *guarantee `json:"guarantee"`
-}
-
-type guarantee struct {
-	Degraded bool `json:"degraded"`
+	Allowed    *bool     `json:"allowed"`
+	Soft       bool      `json:"soft"`
+	Borrowed   bool      `json:"borrowed"`
+	Delay      seconds   `json:"delay"`
+	Limit      *limit    `json:"limit"`
+	Remaining  *int64    `json:"remaining"`
+	RetryAfter *seconds  `json:"retry_after"`
+	ResetAfter *seconds  `json:"reset_after"`
+	Limits     []outcome `json:"limits"`
+	Guarantee  struct {
+		Degraded bool `json:"degraded"`
+	} `json:"guarantee"`
 }
 
 type limit struct {
@@ -337,7 +318,7 @@ func (d *decision) decode() (Decision, error) {
 	out := Decision{
 		Allowed: *d.Allowed, Delay: time.Duration(d.Delay), RetryAfter: d.RetryAfter.orNever(),
 		Limit: d.Limit.decode(), Remaining: -1, ResetAfter: d.ResetAfter.orNever(),
-		Soft: d.Soft, Borrowed: d.Borrowed, Degraded: d.Guarantee != nil && d.Guarantee.Degraded,
+		Soft: d.Soft, Borrowed: d.Borrowed, Degraded: d.Guarantee.Degraded,
 	}
 	if d.Remaining != nil {
 		out.Remaining = *d.Remaining

@@ -118,16 +118,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := t.room.Waiter(r.Context(), t.opt.MaxWait)
 	defer w.Done()
 	for attempt := 0; ; attempt++ {
-		if err := t.pass(w, key); err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close() // nobody read it: there is nothing to lose
-			}
-			return nil, err
-		}
-		h, ticket, err := t.begin(key)
+		h, ticket, err := t.begin(w, key)
 		if err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close()
+				_ = r.Body.Close() // nobody read it: there is nothing to lose
 			}
 			return nil, err
 		}
@@ -202,13 +196,25 @@ func (t *Transport) pass(w *admit.Waiter, key string) error {
 	}
 }
 
-// begin counts a request, unless none are counted: then the throttle is nil.
-func (t *Transport) begin(key string) (h *Throttle, ticket int64, err error) {
-	if t.opt.NoThrottle {
-		return nil, 0, nil
+// begin waits until key is no longer to be left alone, and counts a request, unless none
+// are counted: then the throttle is nil.
+func (t *Transport) begin(w *admit.Waiter, key string) (h *Throttle, ticket int64, err error) {
+	if err := t.pass(w, key); err != nil || t.opt.NoThrottle {
+		return nil, 0, err
 	}
+	h = t.throttle(key)
+	ticket, ok := h.Begin()
+	if !ok {
+		return nil, 0, &Limited{Key: key, Throttled: true}
+	}
+	return h, ticket, nil
+}
+
+// throttle returns the throttle of key.
+func (t *Transport) throttle(key string) *Throttle {
 	t.mu.Lock()
-	h = t.throttles[key]
+	defer t.mu.Unlock()
+	h := t.throttles[key]
 	if h == nil {
 		if len(t.throttles) >= maxThrottles {
 			// Any: what is known of it is relearnt within some requests.
@@ -217,17 +223,8 @@ func (t *Transport) begin(key string) (h *Throttle, ticket int64, err error) {
 				break
 			}
 		}
-		if h, err = NewThrottle(t.opt.Throttle); err == nil {
-			t.throttles[key] = h
-		}
+		h, _ = NewThrottle(t.opt.Throttle) // no error: NewTransport has made one
+		t.throttles[key] = h
 	}
-	t.mu.Unlock()
-	if err != nil {
-		return nil, 0, err
-	}
-	ticket, ok := h.Begin()
-	if !ok {
-		return nil, 0, &Limited{Key: key, Throttled: true}
-	}
-	return h, ticket, nil
+	return h
 }

@@ -79,10 +79,7 @@ func (w *wire) Close() error { return w.conn.Close() }
 
 func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]client.Decision, error) {
 	if len(ks) == 1 {
-		k := &ks[0]
-		res, err := w.service.Check(ctx, &weirpb.CheckRequest{
-			Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
-		})
+		res, err := w.service.Check(ctx, request(&ks[0], peek))
 		if err != nil {
 			return nil, problem(err)
 		}
@@ -135,6 +132,12 @@ func (w *wire) Release(ctx context.Context, k client.Check) error {
 	return problem(err)
 }
 
+func request(k *client.Check, peek bool) *weirpb.CheckRequest {
+	return &weirpb.CheckRequest{
+		Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
+	}
+}
+
 func descriptors(k *client.Check) []*weirpb.Descriptor {
 	ds := make([]*weirpb.Descriptor, len(k.Descriptors))
 	for i := range k.Descriptors {
@@ -177,10 +180,7 @@ func batch(ks []client.Check, peek bool) *weirpb.CheckBatchRequest {
 	}
 	in := &weirpb.CheckBatchRequest{Checks: make([]*weirpb.CheckRequest, len(ks))}
 	for i := range ks {
-		k := &ks[i]
-		in.Checks[i] = &weirpb.CheckRequest{
-			Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
-		}
+		in.Checks[i] = request(&ks[i], peek)
 	}
 	return in
 }
