@@ -44,12 +44,7 @@ var (
 )
 
 func (w *Writer) fieldsOf(b []byte, fs []Field, f *facts) ([]byte, []Field) {
-	f.now = min(max(f.now, 0), lastInstant)
-	if w.partition != nil {
-		for i := range f.policies {
-			f.policies[i].sign(w.partition)
-		}
-	}
+	w.sign(f)
 	var ends [maxFields]int
 	from := len(b)
 	for i, fd := range w.fields {

@@ -228,7 +228,7 @@ func insert(dst []policy, p *policy) []policy {
 			if !tighter(p, q) {
 				return dst
 			}
-			dst = append(dst[:i], dst[i+1:]...)
+			dst = slices.Delete(dst, i, i+1)
 			break
 		}
 	}
@@ -242,12 +242,7 @@ func insert(dst []policy, p *policy) []policy {
 		}
 		dst = dst[:maxPolicies-1]
 	}
-	dst = append(dst, *p)
-	if at < len(dst)-1 {
-		copy(dst[at+1:], dst[at:])
-		dst[at] = *p
-	}
-	return dst
+	return slices.Insert(dst, at, *p)
 }
 
 // tighter reports whether p restricts the client more than q: it refuses for

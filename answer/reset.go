@@ -128,10 +128,4 @@ func readReset(s string, now int64) (wait int64, ok bool) {
 	return max(t.UnixMicro()-now, 0), true
 }
 
-func ceilSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
-}
+func ceilSeconds(d time.Duration) int64 { return ceil(int64(d), int64(time.Second)) }

@@ -66,13 +66,19 @@ func (w *Writer) delay(f *facts, d weir.Decision) {
 	}
 }
 
-func (w *Writer) header(h http.Header, f *facts) {
+// sign makes f ready to be written: it signs the counters, and moves now to where
+// instants can be told.
+func (w *Writer) sign(f *facts) {
 	f.now = min(max(f.now, 0), lastInstant)
-	if len(f.policies) > 0 && w.partition != nil {
+	if w.partition != nil {
 		for i := range f.policies {
 			f.policies[i].sign(w.partition)
 		}
 	}
+}
+
+func (w *Writer) header(h http.Header, f *facts) {
+	w.sign(f)
 	// An answer that has no fields yet, as before a handler, need not be looked
 	// through for what another limiter has said.
 	blank := len(h) == 0
