@@ -138,16 +138,5 @@ func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // isPort reports whether s is empty, or a colon and a port.
 func isPort(s string) bool {
-	if s == "" {
-		return true
-	}
-	if s[0] != ':' || len(s) < 2 || len(s) > 6 {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
+	return s == "" || s[0] == ':' && len(s) >= 2 && len(s) <= 6 && digitBytes.hasAll(s[1:])
 }

@@ -39,12 +39,7 @@ func Canonical(path string, opt PathOptions) (string, error) {
 // allowedByte tells of each byte whether it may stand in a canonical path as it
 // is: the unreserved characters and the sub-delimiters, colon and at, of RFC
 // 3986 §3.3, without the semicolon, which begins a parameter.
-var allowedByte = func() (t [256]bool) {
-	for c := range t {
-		t[c] = isAlnum(byte(c)) || strings.IndexByte("-._~!$&'()*+,=:@", byte(c)) >= 0
-	}
-	return t
-}()
+var allowedByte = newByteSet(func(c byte) bool { return isAlnum(c) || strings.IndexByte("-._~!$&'()*+,=:@", c) >= 0 })
 
 // isCanonical reports whether path is sure to be its own canonical form. It
 // knows the common ones, without escapes.
@@ -99,21 +94,22 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 	for i := 1; i < len(path); {
 		c, size, enc := path[i], 1, false
 		if c == '%' {
-			if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+			if c, enc = unescapeByte(path[i:]); !enc {
 				return b, errPathEscape
 			}
-			c, size, enc = unhex(path[i+1])<<4|unhex(path[i+2]), 3, true
+			size = 3
 		}
 		switch {
 		case c < ' ' || c == 0x7f:
 			return b, errPathControl
 		case c >= utf8.RuneSelf:
-			n, ok := runeAt(path[i:])
-			if !ok {
+			var buf [utf8.UTFMax]byte
+			char, n := runeAt(buf[:0], path[i:])
+			if n == 0 {
 				return b, errPathEncoding
 			}
-			if !cut {
-				b = appendEscaped(b, path[i:i+n])
+			for j := 0; j < len(char) && !cut; j++ {
+				b = appendEscape(b, char[j])
 			}
 			loose = loose || !enc
 			i += n
@@ -130,7 +126,7 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 			}
 			b = append(b, c)
 		default:
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = appendEscape(b, c)
 		}
 		kept = kept || enc && (c == '/' || c == '\\') && o.KeepEncodedSlash
 		loose = loose || !enc && c != '/' && c != ';' && c != '[' && c != ']' && !allowedByte[c]
@@ -167,42 +163,31 @@ func endSegment(b []byte, root, at int) ([]byte, int) {
 	return b, len(b) - 1
 }
 
-const upperHex = "0123456789ABCDEF"
-
-// runeAt returns how many bytes of s, escaped or not, its first character
-// takes, and whether it is one: no overlong form, no surrogate, no rest of one.
-func runeAt(s string) (n int, ok bool) {
-	var buf [utf8.UTFMax]byte
-	raw := buf[:0]
-	for n < len(s) && len(raw) < utf8.UTFMax {
-		c := s[n]
-		if c == '%' {
-			if n+2 >= len(s) || !isHex(s[n+1]) || !isHex(s[n+2]) {
-				return 0, false
-			}
-			c = unhex(s[n+1])<<4 | unhex(s[n+2])
-			n += 3
-		} else {
-			n++
-		}
-		raw = append(raw, c)
-		if utf8.FullRune(raw) {
-			r, size := utf8.DecodeRune(raw)
-			return n, size == len(raw) && r != utf8.RuneError || r == utf8.RuneError && size == 3
-		}
-	}
-	return 0, false
+// appendEscape appends c as %XX.
+func appendEscape(b []byte, c byte) []byte {
+	const upperHex = "0123456789ABCDEF"
+	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// appendEscaped appends the bytes of a character, escaped or not, as %XX.
-func appendEscaped(b []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
+// runeAt appends to char the bytes of the first character of s, escaped or not. It
+// returns how many bytes of s that takes, 0 if it is no character: an overlong form, a
+// surrogate, the rest of one.
+func runeAt(char []byte, s string) (_ []byte, n int) {
+	for n < len(s) && len(char) < utf8.UTFMax {
+		c, size, ok := s[n], 1, true
 		if c == '%' {
-			c = unhex(s[i+1])<<4 | unhex(s[i+2])
-			i += 2
+			if c, ok = unescapeByte(s[n:]); !ok {
+				return nil, 0
+			}
+			size = 3
 		}
-		b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		n += size
+		if char = append(char, c); utf8.FullRune(char) {
+			if r, size := utf8.DecodeRune(char); size == len(char) && (r != utf8.RuneError || size == 3) {
+				return char, n
+			}
+			return nil, 0
+		}
 	}
-	return b
+	return nil, 0
 }

@@ -12,22 +12,10 @@ import (
 // the target (RFC 9112 §3), others a number sign. [ ] { } | \ ^ ` have no place
 // either, but browsers send them as they are (WHATWG URL, "percent-encode sets"),
 // and no server takes one for an end.
-var targetBytes = func() (t [256]bool) {
-	for c := '!'; c <= '~'; c++ {
-		t[c] = strings.IndexByte("\"#<>", byte(c)) < 0
-	}
-	return t
-}()
+var targetBytes = newByteSet(func(c byte) bool { return c > ' ' && c <= '~' && strings.IndexByte("\"#<>", c) < 0 })
 
 // isTarget reports whether s can be a part of a request's target.
-func isTarget(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !targetBytes[s[i]] {
-			return false
-		}
-	}
-	return true
-}
+func isTarget(s string) bool { return targetBytes.hasAll(s) }
 
 // hasTarget reports whether all that is known of the target can be one.
 func hasTarget(c *Caller) bool {
@@ -140,7 +128,7 @@ func newSingleFields(r *Resolver) (all singleFields) {
 	if r.override != "" {
 		add(r.override, false, errMethod)
 	}
-	for _, f := range append(r.user[:len(r.user):len(r.user)], r.tier...) {
+	for _, f := range slices.Concat(r.user, r.tier) {
 		if f.kind == fromHeader {
 			add(f.name, true, errProxyField)
 		}
@@ -207,13 +195,10 @@ func (c *Caller) Err() error {
 	c.Method()
 	c.Host()
 	c.Path()
-	switch {
-	case c.methodErr != nil:
-		return c.methodErr
-	case c.hostErr != nil:
-		return c.hostErr
-	case c.pathErr != nil:
-		return c.pathErr
+	for _, err := range [...]error{c.methodErr, c.hostErr, c.pathErr} {
+		if err != nil {
+			return err
+		}
 	}
 	return c.Check()
 }

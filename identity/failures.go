@@ -120,14 +120,14 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &reports{log: log, faults: faults.New(log), short: faults.New(log), fields: forwardingFields[:len(forwardingFields):len(forwardingFields)]}
+	p := &reports{log: log, faults: faults.New(log), short: faults.New(log), fields: slices.Clone(forwardingFields)}
 	add := func(name string) {
 		if name != "" && !slices.Contains(p.fields, name) {
 			p.fields = append(p.fields, name)
 		}
 	}
 	add(r.proxies.header)
-	for _, f := range append(r.user[:len(r.user):len(r.user)], r.tier...) {
+	for _, f := range slices.Concat(r.user, r.tier) {
 		if f.kind == fromHeader {
 			add(f.name)
 		}

@@ -15,18 +15,18 @@ import (
 //
 // Source: the Unicode Standard §3.13, D146 (NFKC_Casefold).
 func (s *scratch) fold(v string) string {
-	if isPrintable(v) {
+	if printableBytes.hasAll(v) {
 		trimmed := strings.Trim(v, " ")
-		if trimmed == "" || !hasUpper(trimmed) {
-			if trimmed != "" {
-				v = trimmed
-			}
+		switch {
+		case trimmed == "":
 			return v
+		case uncasedBytes.hasAll(trimmed):
+			return trimmed
 		}
 		b := s.buf
 		for i := 0; i < len(trimmed); i++ {
 			ch := trimmed[i]
-			if ch >= 'A' && ch <= 'Z' {
+			if !uncasedBytes[ch] {
 				ch |= 0x20
 			}
 			b = append(b, ch)
@@ -64,24 +64,11 @@ func visible(r rune) rune {
 	return r
 }
 
-// isPrintable reports whether v is printable ASCII.
-func isPrintable(v string) bool {
-	for i := 0; i < len(v); i++ {
-		if v[i] < ' ' || v[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-func hasUpper(v string) bool {
-	for i := 0; i < len(v); i++ {
-		if v[i] >= 'A' && v[i] <= 'Z' {
-			return true
-		}
-	}
-	return false
-}
+var (
+	printableBytes = newByteSet(func(c byte) bool { return c >= ' ' && c <= '~' })
+	// uncasedBytes are all but the capital letters.
+	uncasedBytes = newByteSet(func(c byte) bool { return c < 'A' || c > 'Z' })
+)
 
 // spell returns v as a key, folded if that is asked for.
 func (s *scratch) spell(v string, fold bool) string {

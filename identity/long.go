@@ -3,6 +3,8 @@ package identity
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -23,21 +25,10 @@ func Fits(v string) bool {
 		if c := v[i]; c < ' ' || c == 0x7f {
 			return false
 		} else if c >= utf8.RuneSelf {
-			return utf8.ValidString(v[i:]) && !hasControl(v[i:])
+			return utf8.ValidString(v[i:]) && !strings.ContainsFunc(v[i:], unicode.IsControl)
 		}
 	}
 	return true
-}
-
-// hasControl reports whether v holds a control character, those of Latin-1
-// included.
-func hasControl(v string) bool {
-	for _, c := range v {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return true
-		}
-	}
-	return false
 }
 
 // appendLong appends what stands for a value that does not fit: 128 bits of

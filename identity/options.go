@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 )
 
 // Options configures a [Resolver].
@@ -133,22 +132,4 @@ func (o *ProxyOptions) form() (form, error) {
 		return formNone, fmt.Errorf("proxies: header %s holds one address, it has no hops to count", o.Header)
 	}
 	return f, nil
-}
-
-// isToken reports whether s is a token of RFC 9110 §5.6.2.
-func isToken(s string) bool {
-	if s == "" {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func isAlnum(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }

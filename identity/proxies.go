@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // maxHops bounds how many proxies are walked over. Who has more of them trusts
@@ -27,10 +29,7 @@ type trust []netip.Prefix
 func newTrust(ps []netip.Prefix) trust {
 	all := make(trust, 0, len(ps))
 	for _, p := range ps {
-		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-		}
-		all = append(all, p.Masked())
+		all = append(all, address.Unmap(p).Masked())
 	}
 	// Of those that begin at one address the widest comes first.
 	slices.SortFunc(all, func(a, b netip.Prefix) int {

@@ -121,14 +121,8 @@ func (l *ProxyListener) listen() {
 	defer l.running.Done()
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil {
-			if !l.hand(accepted{err: err}) {
-				return
-			}
-			continue
-		}
-		if !l.lists(c.RemoteAddr()) {
-			if !l.hand(accepted{conn: c}) {
+		if err != nil || !l.lists(c.RemoteAddr()) {
+			if !l.hand(accepted{c, err}) {
 				return
 			}
 			continue

@@ -67,13 +67,14 @@ func (s *scratch) unescape(v string) string {
 func (s *scratch) decode(v string, space byte) string {
 	b := s.buf
 	for i := 0; i < len(v); i++ {
-		ch := v[i]
+		ch, escaped := unescapeByte(v[i:])
 		switch {
-		case ch == '%' && i+2 < len(v) && isHex(v[i+1]) && isHex(v[i+2]):
-			ch = unhex(v[i+1])<<4 | unhex(v[i+2])
+		case escaped:
 			i += 2
-		case ch == space && ch != '%':
+		case v[i] == space && space != '%':
 			ch = ' '
+		default:
+			ch = v[i]
 		}
 		b = append(b, ch)
 	}

@@ -1,5 +1,7 @@
 package identity
 
+import "slices"
+
 // Shape is an entry that a plan makes, and what is known of its value before there is
 // a request.
 type Shape struct {
@@ -24,15 +26,10 @@ func (p *Plan) Shapes(c *Caller, domain string) [][]Shape {
 next:
 	for i := range p.descriptors {
 		var d []Shape
-		for j := range p.descriptors[i].entries {
-			e := &p.descriptors[i].entries[j]
-			s := Shape{Key: e.key, Like: j}
-			for k := range j {
-				if p.descriptors[i].entries[k].source == e.source {
-					s.Like = k
-					break
-				}
-			}
+		entries := p.descriptors[i].entries
+		for j := range entries {
+			e := &entries[j]
+			s := Shape{Key: e.key, Like: slices.IndexFunc(entries, func(other plannedEntry) bool { return other.source == e.source })}
 			switch e.source.kind {
 			case fromMethod, fromPath, fromHost, fromValue, fromParam:
 				v, err := e.source.value(c)

@@ -30,6 +30,39 @@ func trimSpace(s string) string {
 	return s
 }
 
+// byteSet is a set of bytes.
+type byteSet [256]bool
+
+// newByteSet returns the set of those that has reports.
+func newByteSet(has func(c byte) bool) (t byteSet) {
+	for c := range t {
+		t[c] = has(byte(c))
+	}
+	return t
+}
+
+// hasAll reports whether all bytes of s are in the set.
+func (t *byteSet) hasAll(s string) bool {
+	for i := range len(s) {
+		if !t[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+var digitBytes = newByteSet(func(c byte) bool { return c >= '0' && c <= '9' })
+
+// tokenBytes are those of a token of RFC 9110 §5.6.2.
+var tokenBytes = newByteSet(func(c byte) bool { return isAlnum(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 })
+
+// isToken reports whether s is a token.
+func isToken(s string) bool { return s != "" && tokenBytes.hasAll(s) }
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
@@ -57,17 +90,12 @@ func isJWS(v string) bool {
 	return dots == 2 && part%4 != 1
 }
 
-// isCredential reports whether every reader takes v for one credential: visible
-// ASCII without what separates, quotes or escapes. It may be empty.
-func isCredential(v string) bool {
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case c <= ' ' || c > '~', c == '"', c == ',', c == ';', c == '\\':
-			return false
-		}
-	}
-	return true
-}
+// credentialBytes are visible ASCII without what separates, quotes or escapes.
+var credentialBytes = newByteSet(func(c byte) bool { return c > ' ' && c <= '~' && strings.IndexByte(`",;\`, c) < 0 })
+
+// isCredential reports whether every reader takes v for one credential. It may be
+// empty.
+func isCredential(v string) bool { return credentialBytes.hasAll(v) }
 
 // isBearerToken reports whether every reader takes v for the token itself. Some skip
 // colons before it, some read a parameter's value in "token=x", so an equals sign
@@ -203,14 +231,23 @@ func sameName(s, name string, anyCase bool) bool {
 // unescapeAt returns the byte that s begins with, decoded twice at most, and how
 // many bytes it takes.
 func unescapeAt(s string) (ch byte, size int) {
-	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
+	ch, ok := unescapeByte(s)
+	switch {
+	case !ok:
 		return s[0], 1
+	case ch == '%' && len(s) >= 5 && isHex(s[3]) && isHex(s[4]):
+		return unhex(s[3])<<4 | unhex(s[4]), 5
 	}
-	ch, size = unhex(s[1])<<4|unhex(s[2]), 3
-	if ch == '%' && len(s) >= 5 && isHex(s[3]) && isHex(s[4]) {
-		ch, size = unhex(s[3])<<4|unhex(s[4]), 5
+	return ch, 3
+}
+
+// unescapeByte returns the byte that s begins with the escape of, and false if it begins
+// with none.
+func unescapeByte(s string) (c byte, ok bool) {
+	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
+		return 0, false
 	}
-	return ch, size
+	return unhex(s[1])<<4 | unhex(s[2]), true
 }
 
 // foldName returns c as in the name of a variable, in lower case.
