@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/client"
+	"github.com/weirlimit/weir/internal/grpcstatus"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -325,10 +326,8 @@ func problem(err error) error {
 			return &client.Error{Status: 501, Detail: st.Message()}
 		}
 	case codes.ResourceExhausted, codes.Unavailable:
-		for _, d := range st.Details() {
-			if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
-				return &client.Busy{RetryAfter: info.GetRetryDelay().AsDuration(), Detail: st.Message()}
-			}
+		if wait := grpcstatus.RetryDelay(st); wait > 0 {
+			return &client.Busy{RetryAfter: wait, Detail: st.Message()}
 		}
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("weir: %w: %s", context.DeadlineExceeded, st.Message())

@@ -4,7 +4,9 @@ package grpcstatus
 import (
 	"context"
 	"errors"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -39,3 +41,14 @@ var (
 	late        = status.Error(codes.DeadlineExceeded, "the store did not answer before the call's deadline; nothing was decided")
 	unavailable = status.Error(codes.Unavailable, "the store did not answer; nothing was decided")
 )
+
+// RetryDelay returns how long a status asks to stay away, by google.rpc.RetryInfo; 0 if it
+// does not.
+func RetryDelay(st *status.Status) time.Duration {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}

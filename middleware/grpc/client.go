@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/grpcstatus"
 )
 
 // ClientOptions configures a [Client].
@@ -202,10 +202,8 @@ func (c *Client) heed(key string, err error) {
 	if err == nil || !ok || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return
 	}
-	for _, d := range st.Details() {
-		if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
-			c.gate.Pause(key, info.RetryDelay.AsDuration())
-		}
+	if wait := grpcstatus.RetryDelay(st); wait > 0 {
+		c.gate.Pause(key, wait)
 	}
 }
 

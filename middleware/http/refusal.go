@@ -32,25 +32,24 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal
 			reason, why.Status = answer.Overload, s.Status
 		}
 	}
-	if m.opt.Refuse == nil {
-		m.opt.Answer.Refuse(w, reason, why.Ops, why.Decision, admit.DecidedAt(why.Ops))
-		return
-	}
-	m.opt.Answer.Header(w.Header(), why.Ops, why.Decision, admit.DecidedAt(why.Ops))
-	w.Header().Set("Cache-Control", "no-store")
-	m.opt.Refuse(w, r, why)
+	m.writeRefusal(w, r, reason, why)
 }
 
 // busy answers a request for which there is no room on this node.
 func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
 	s := m.opt.Shed.Busy()
 	d := weir.Decision{RetryAfter: time.Duration(s.RetryAfter) * time.Second}
-	now := time.Now().UnixMicro()
+	m.writeRefusal(w, r, answer.Overload, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})
+}
+
+// writeRefusal writes the answer to a refused request.
+func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, reason answer.Reason, why *Refusal) {
+	now := admit.DecidedAt(why.Ops)
 	if m.opt.Refuse == nil {
-		m.opt.Answer.Refuse(w, answer.Overload, nil, d, now)
+		m.opt.Answer.Refuse(w, reason, why.Ops, why.Decision, now)
 		return
 	}
-	m.opt.Answer.Header(w.Header(), nil, d, now)
+	m.opt.Answer.Header(w.Header(), why.Ops, why.Decision, now)
 	w.Header().Set("Cache-Control", "no-store")
-	m.opt.Refuse(w, r, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})
+	m.opt.Refuse(w, r, why)
 }
