@@ -166,10 +166,6 @@ func (b *keyBuilder) fault(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", b.path, line, fmt.Sprintf(format, args...))
 }
 
-func (b *keyBuilder) unknown(line int, name string) error {
-	return b.fault(line, "unknown key %.40q (%s)", name, spell.Cure(name, keyColumns))
-}
-
 // unknownColumn says what is wrong in the first line of a table. It repeats no more
 // of it: without a line of names the first key stands there.
 func (b *keyBuilder) unknownColumn(line int, name string) error {
@@ -271,7 +267,7 @@ func (b *keyBuilder) add(line int, row map[string]string) error {
 	}
 	for name := range row {
 		if !slices.Contains(keyColumns, name) {
-			return b.unknown(line, name)
+			return b.fault(line, "unknown key %.40q (%s)", name, spell.Cure(name, keyColumns))
 		}
 	}
 	user, tier := row["user"], row["tier"]

@@ -54,14 +54,3 @@ func (s *tokenShard) put(id [sha256.Size]byte, c *verified, half int) {
 	}
 	s.young[id] = c
 }
-
-// len returns how many tokens are remembered.
-func (t *tokenCache) len() (n int) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		n += len(s.young) + len(s.old)
-		s.mu.Unlock()
-	}
-	return n
-}

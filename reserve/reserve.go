@@ -135,9 +135,7 @@ func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
 	secret := opt.Secret
 	if secret == nil {
 		secret = make([]byte, 32)
-		if _, err := rand.Read(secret); err != nil {
-			return nil, err
-		}
+		rand.Read(secret)
 	}
 	marks, err := newMarks()
 	if err != nil {
@@ -173,9 +171,7 @@ func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, e
 	if t.size() > MaxHandle {
 		return Reservation{}, fmt.Errorf("%w: its handle would have %d bytes, at most %d are allowed", ErrTooLarge, t.size(), MaxHandle)
 	}
-	if _, err := rand.Read(t.id[:]); err != nil {
-		return Reservation{}, err
-	}
+	rand.Read(t.id[:])
 	d, err := s.limiter.Decide(ctx, r)
 	if err != nil || !d.Allowed() {
 		return Reservation{Decision: d}, err
