@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,18 +68,16 @@ func New(opt Options) (*Writer, error) {
 	if opt.Rand == nil {
 		opt.Rand = rand.Int64N
 	}
-	if opt.Status == 0 {
-		opt.Status = 429
-	}
+	opt.Status = cmp.Or(opt.Status, 429)
 	if opt.Status < 400 || opt.Status > 599 {
 		bad("status %d is not one of an error: use 400 to 599", opt.Status)
 	}
 	if opt.Jitter < 0 || opt.Jitter > 100 {
 		bad("jitter of %d percent: use 0 to 100", opt.Jitter)
 	}
-	w := &Writer{jitter: int64(opt.Jitter), random: opt.Rand, status: opt.Status}
-	var ok bool
-	if w.style, ok = styleNamed(opt.Reset); !ok {
+	opt.Reset = cmp.Or(opt.Reset, Delta)
+	w := &Writer{jitter: int64(opt.Jitter), random: opt.Rand, status: opt.Status, style: style(opt.Reset)}
+	if !slices.Contains(Styles(), opt.Reset) {
 		bad("unknown style of reset %q, use %s", opt.Reset, strings.Join(Styles(), ", "))
 	}
 	if n := len(opt.PartitionKey); n > 0 && n < minPartitionKey {
@@ -104,7 +103,7 @@ func New(opt Options) (*Writer, error) {
 // choose takes the fields of the sets of the given names.
 func (w *Writer) choose(names []string, bad func(string, ...any)) {
 	for i, name := range names {
-		at := index(name)
+		at := slices.Index(Sets(), name)
 		switch {
 		case at < 0:
 			bad("unknown set of headers %q, use %s", name, strings.Join(Sets(), ", "))

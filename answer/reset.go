@@ -3,7 +3,6 @@ package answer
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,29 +23,11 @@ const (
 	ISO8601 = "iso8601"
 )
 
-// style is a form of a reset: its place in styles.
-type style uint8
-
-const (
-	delta style = iota
-	epoch
-	epochMS
-	httpDate
-	iso8601
-)
-
-var styles = []string{delta: Delta, epoch: Epoch, epochMS: EpochMS, httpDate: HTTPDate, iso8601: ISO8601}
+// style is a form of a reset, by its name.
+type style string
 
 // Styles lists the names that Options.Reset accepts.
-func Styles() []string { return slices.Clone(styles) }
-
-func styleNamed(name string) (style, bool) {
-	if name == "" {
-		return delta, true
-	}
-	i := slices.Index(styles, name)
-	return style(max(i, 0)), i >= 0
-}
+func Styles() []string { return []string{Delta, Epoch, EpochMS, HTTPDate, ISO8601} }
 
 // lastInstant is the last microsecond whose year has four digits.
 const lastInstant int64 = 253_402_300_799_999_999
@@ -54,7 +35,7 @@ const lastInstant int64 = 253_402_300_799_999_999
 // append appends the instant that is wait microseconds after now, which must
 // lie from 0 to lastInstant.
 func (s style) append(b []byte, now, wait int64) []byte {
-	if s == delta {
+	if s == Delta {
 		return appendInteger(b, ceil(wait, 1_000_000))
 	}
 	at := lastInstant
@@ -62,13 +43,13 @@ func (s style) append(b []byte, now, wait int64) []byte {
 		at = now + wait
 	}
 	switch s {
-	case epoch:
+	case Epoch:
 		return appendInteger(b, ceil(at, 1_000_000))
-	case epochMS:
+	case EpochMS:
 		return appendInteger(b, ceil(at, 1_000))
 	}
 	t := time.Unix(min(ceil(at, 1_000_000), lastInstant/1_000_000), 0).UTC()
-	if s == httpDate {
+	if s == HTTPDate {
 		return t.AppendFormat(b, http.TimeFormat)
 	}
 	return t.AppendFormat(b, time.RFC3339)

@@ -1,7 +1,5 @@
 package answer
 
-import "slices"
-
 // Names of the sets of header fields.
 const (
 	// IETF08 is the pair RateLimit and RateLimit-Policy as structured lists,
@@ -100,6 +98,3 @@ const exposeKey = "Access-Control-Expose-Headers"
 // maxFields is how many fields all sets that can be combined make, with those
 // that are not of a set.
 const maxFields = 12
-
-// index returns the place of the set of the given name, -1 for none.
-func index(name string) int { return slices.Index(Sets(), name) }
