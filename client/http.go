@@ -245,11 +245,11 @@ func problemOf(res *http.Response) error {
 
 // checkBody is a check as the API reads it.
 type checkBody struct {
-	Domain      string       `json:"domain,omitempty"`
+	Domain      string           `json:"domain,omitempty"`
 	Descriptors []descriptorBody `json:"descriptors"`
-	Cost        int64        `json:"cost,omitempty"`
-	Priority    int          `json:"priority,omitempty"`
-	Lease       string       `json:"lease,omitempty"`
+	Cost        int64            `json:"cost,omitempty"`
+	Priority    int              `json:"priority,omitempty"`
+	Lease       string           `json:"lease,omitempty"`
 }
 
 type descriptorBody struct {

@@ -33,14 +33,11 @@ func (m *refusals) refusal(id string, cost int64, now time.Time) (Decision, bool
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.of[id]
-	if !ok {
-		return Decision{}, false
-	}
-	if !now.Before(r.until) {
+	if ok && !now.Before(r.until) {
 		delete(m.of, id)
-		return Decision{}, false
+		ok = false
 	}
-	if cost < r.cost {
+	if !ok || cost < r.cost {
 		return Decision{}, false
 	}
 	d, gone := r.decision, now.Sub(r.asked)

@@ -74,16 +74,11 @@ func checkForm(c *Caller) error {
 	if err := c.r.fields.check(c.f.Header, c.believed); err != nil {
 		return err
 	}
-	key, err := c.r.keys.find(c)
-	if err != nil {
-		return err
+	var err error
+	if c.key, err = c.r.keys.find(c); err == nil {
+		c.token, err = c.r.tokens.find(c)
 	}
-	token, err := c.r.tokens.find(c)
-	if err != nil {
-		return err
-	}
-	c.key, c.token = key, token
-	return nil
+	return err
 }
 
 // singleField is the name of a header field that must be there at most once.

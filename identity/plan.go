@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,9 +48,7 @@ type Descriptor struct {
 func (d *Descriptor) Keys() []string {
 	keys := make([]string, len(d.Entries))
 	for i, e := range d.Entries {
-		if keys[i] = e.Key; e.Key == "" {
-			keys[i] = keyOf(e.From)
-		}
+		keys[i] = cmp.Or(e.Key, keyOf(e.From))
 	}
 	return keys
 }
