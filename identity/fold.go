@@ -23,15 +23,7 @@ func (s *scratch) fold(v string) string {
 		case uncasedBytes.hasAll(trimmed):
 			return trimmed
 		}
-		b := s.buf
-		for i := 0; i < len(trimmed); i++ {
-			ch := trimmed[i]
-			if !uncasedBytes[ch] {
-				ch |= 0x20
-			}
-			b = append(b, ch)
-		}
-		return s.keep(b)
+		return s.keep(appendLower(s.buf, trimmed))
 	}
 	if !utf8.ValidString(v) {
 		return v
@@ -67,7 +59,7 @@ func visible(r rune) rune {
 var (
 	printableBytes = newByteSet(func(c byte) bool { return c >= ' ' && c <= '~' })
 	// uncasedBytes are all but the capital letters.
-	uncasedBytes = newByteSet(func(c byte) bool { return c < 'A' || c > 'Z' })
+	uncasedBytes = newByteSet(func(c byte) bool { return lower(c) == c })
 )
 
 // spell returns v as a key, folded if that is asked for.

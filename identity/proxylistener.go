@@ -79,8 +79,7 @@ func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, err
 		ready: make(chan accepted), pending: make(chan struct{}, opt.MaxPending), done: make(chan struct{}),
 		waiting: map[net.Conn]struct{}{},
 	}
-	l.running.Add(1)
-	go l.listen()
+	l.running.Go(l.listen)
 	return l, nil
 }
 
@@ -118,7 +117,6 @@ func (l *ProxyListener) Close() error {
 // listen takes connections until the listener is closed. Errors are handed to
 // whoever accepts, whose pace keeps this from spinning.
 func (l *ProxyListener) listen() {
-	defer l.running.Done()
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil || !l.lists(c.RemoteAddr()) {
@@ -128,8 +126,7 @@ func (l *ProxyListener) listen() {
 			continue
 		}
 		if l.admit(c) {
-			l.running.Add(1)
-			go l.read(c)
+			l.running.Go(func() { l.read(c) })
 		}
 	}
 }
@@ -188,7 +185,6 @@ func (l *ProxyListener) refuse(c net.Conn, why error) {
 
 // read reads the header of c and hands c on.
 func (l *ProxyListener) read(c net.Conn) {
-	defer l.running.Done()
 	defer func() { <-l.pending }()
 	if !l.wait(c, true) {
 		c.Close()

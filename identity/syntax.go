@@ -252,13 +252,26 @@ func unescapeByte(s string) (c byte, ok bool) {
 
 // foldName returns c as in the name of a variable, in lower case.
 func foldName(c byte) byte {
-	switch {
-	case !isAlnum(c):
+	if !isAlnum(c) {
 		return '_'
-	case c >= 'A' && c <= 'Z':
-		return c | 0x20
+	}
+	return lower(c)
+}
+
+// lower returns c, a capital letter in lower case.
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c |= 0x20
 	}
 	return c
+}
+
+// appendLower appends s, capital letters in lower case.
+func appendLower(b []byte, s string) []byte {
+	for i := range len(s) {
+		b = append(b, lower(s[i]))
+	}
+	return b
 }
 
 func unhex(c byte) byte {

@@ -38,18 +38,13 @@ func cutTarget(target string) (path, host string) {
 	return rest[end:], host
 }
 
-// isCanonicalHost reports whether host is sure to be its own canonical form.
+// hostBytes are those of a canonical host.
+var hostBytes = newByteSet(func(c byte) bool { return isAlnum(c) && lower(c) == c || strings.IndexByte("-_.", c) >= 0 })
+
+// isCanonicalHost reports whether host is its own canonical form, and no IPv6 address.
 func isCanonicalHost(host string) bool {
-	if len(host) > maxHost || host == "" || host[len(host)-1] == '.' {
-		return false
-	}
-	for i := 0; i < len(host); i++ {
-		c := host[i]
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0 && host[i-1] != '.') {
-			return false
-		}
-	}
-	return true
+	return host != "" && len(host) <= maxHost && host[0] != '.' && host[len(host)-1] != '.' &&
+		hostBytes.hasAll(host) && !strings.Contains(host, "..")
 }
 
 // appendHost appends the canonical form of a Host header: lower case, without
@@ -82,21 +77,10 @@ func appendHost(b []byte, host string) ([]byte, error) {
 		}
 		host = host[:i]
 	}
-	host = strings.TrimSuffix(host, ".")
-	if host == "" || len(host) > maxHost || host[len(host)-1] == '.' {
+	from := len(b)
+	b = appendLower(b, strings.TrimSuffix(host, "."))
+	if !isCanonicalHost(view(b[from:])) {
 		return b, errHost
-	}
-	for i := 0; i < len(host); i++ {
-		c := host[i]
-		switch {
-		case c >= 'A' && c <= 'Z':
-			c |= 0x20
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
-		case c == '.' && i > 0 && host[i-1] != '.':
-		default:
-			return b, errHost
-		}
-		b = append(b, c)
 	}
 	return b, nil
 }
