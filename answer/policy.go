@@ -262,12 +262,10 @@ func tighter(p, q *policy) bool {
 // appendPolicy appends p as a member of RateLimit-Policy.
 func appendPolicy(b []byte, p *policy) []byte {
 	b = appendString(b, p.name)
-	b = append(b, ";q="...)
-	b = appendInteger(b, p.quota)
+	b = appendNumber(b, ";q=", p.quota)
 	switch {
 	case p.window > 0:
-		b = append(b, ";w="...)
-		b = appendInteger(b, p.window)
+		b = appendNumber(b, ";w=", p.window)
 	case p.quota > 0:
 		b = append(b, `;qu="concurrent-requests"`...)
 	}
@@ -277,11 +275,9 @@ func appendPolicy(b []byte, p *policy) []byte {
 // appendState appends p as a member of RateLimit.
 func appendState(b []byte, p *policy) []byte {
 	b = appendString(b, p.name)
-	b = append(b, ";r="...)
-	b = appendInteger(b, p.left)
+	b = appendNumber(b, ";r=", p.left)
 	if p.until >= 0 {
-		b = append(b, ";t="...)
-		b = appendInteger(b, ceil(p.until, 1_000_000))
+		b = appendNumber(b, ";t=", ceil(p.until, 1_000_000))
 	}
 	return appendPK(b, p.pk)
 }
@@ -289,8 +285,7 @@ func appendState(b []byte, p *policy) []byte {
 // appendWindow appends p as a member of RateLimit-Policy of revision 07.
 func appendWindow(b []byte, p *policy) []byte {
 	b = appendInteger(b, p.quota)
-	b = append(b, ";w="...)
-	return appendInteger(b, p.window)
+	return appendNumber(b, ";w=", p.window)
 }
 
 // appendDictionary appends p as RateLimit of revision 07, which requires all
@@ -299,10 +294,7 @@ func appendDictionary(b []byte, p *policy, until int64) []byte {
 	if until < 0 {
 		return b
 	}
-	b = append(b, "limit="...)
-	b = appendInteger(b, p.quota)
-	b = append(b, ", remaining="...)
-	b = appendInteger(b, p.left)
-	b = append(b, ", reset="...)
-	return appendInteger(b, ceil(until, 1_000_000))
+	b = appendNumber(b, "limit=", p.quota)
+	b = appendNumber(b, ", remaining=", p.left)
+	return appendNumber(b, ", reset=", ceil(until, 1_000_000))
 }

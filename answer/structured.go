@@ -9,6 +9,9 @@ func appendInteger(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, min(max(n, 0), maxInteger), 10)
 }
 
+// appendNumber appends an integer behind its name.
+func appendNumber(b []byte, name string, n int64) []byte { return appendInteger(append(b, name...), n) }
+
 // maxName is how many bytes of a limit's name are told.
 const maxName = 128
 
