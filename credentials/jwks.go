@@ -167,8 +167,7 @@ type keySource struct {
 	lastWish atomic.Int64
 	outage   *faults.Outage // of what is at the URL
 	stop     context.CancelFunc
-	done     chan struct{}
-	once     sync.Once
+	running  sync.WaitGroup
 }
 
 // load reads the keys of a file.
@@ -203,11 +202,11 @@ func (s *keySource) follow(opt *JWTOptions) error {
 	opt.Client = client
 	s.outage = faults.NewOutage(opt.Log, "JWT keys fetch failed; the last fetched keys stay in use",
 		"JWT keys fetch recovered", "url", opt.URL)
-	s.opt, s.wish, s.done = opt, make(chan struct{}, 1), make(chan struct{})
+	s.opt, s.wish = opt, make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	ok := s.refresh(ctx)
-	go s.run(ctx, ok)
+	s.running.Go(func() { s.run(ctx, ok) })
 	return nil
 }
 
@@ -219,7 +218,6 @@ func isLoopback(host string) bool {
 // run fetches until ctx ends: every Refresh, a minute after a failure, and when
 // a key is wanted, but never twice in a minute unless there is no set yet.
 func (s *keySource) run(ctx context.Context, ok bool) {
-	defer close(s.done)
 	last, good := time.Now(), time.Now()
 	retry := backoff.Backoff{Min: firstRetry, Max: retryAfter}
 	for {
@@ -314,10 +312,8 @@ func (s *keySource) fetch(ctx context.Context) (*keySet, error) {
 
 // close ends fetching and waits for it.
 func (s *keySource) close() {
-	s.once.Do(func() {
-		if s.stop != nil {
-			s.stop()
-			<-s.done
-		}
-	})
+	if s.stop != nil {
+		s.stop()
+		s.running.Wait()
+	}
 }
