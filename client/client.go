@@ -96,27 +96,17 @@ type Client struct {
 // New returns a client, which has not asked anything. It returns an error when
 // an option is out of range.
 func New(opt Options) (*Client, error) {
-	for _, o := range []struct {
-		name     string
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{"Budget", &opt.Budget, 100 * time.Millisecond}, {"Probe", &opt.Probe, time.Second},
-		{"MaxProbe", &opt.MaxProbe, 30 * time.Second}, {"MaxWait", &opt.MaxWait, 10 * time.Second},
+	for _, err := range []error{
+		setOption("Budget", &opt.Budget, 100*time.Millisecond),
+		setOption("Probe", &opt.Probe, time.Second),
+		setOption("MaxProbe", &opt.MaxProbe, 30*time.Second),
+		setOption("MaxWait", &opt.MaxWait, 10*time.Second),
+		setOption("MaxInFlight", &opt.MaxInFlight, 1024),
+		setOption("MaxWaiting", &opt.MaxWaiting, 1024),
 	} {
-		if *o.value < 0 {
-			return nil, fmt.Errorf("client: %s is %v: set it to zero or more", o.name, *o.value)
+		if err != nil {
+			return nil, err
 		}
-		*o.value = cmp.Or(*o.value, o.fallback)
-	}
-	for _, o := range []struct {
-		name  string
-		value *int
-	}{{"MaxInFlight", &opt.MaxInFlight}, {"MaxWaiting", &opt.MaxWaiting}} {
-		if *o.value < 0 {
-			return nil, fmt.Errorf("client: %s is %d: set it to zero or more", o.name, *o.value)
-		}
-		*o.value = cmp.Or(*o.value, 1024)
 	}
 	switch {
 	case opt.Fallback > DecideLocally:
@@ -143,6 +133,15 @@ func New(opt Options) (*Client, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Client{opt: opt, throttle: throttle, room: admit.NewRoom(opt.MaxWaiting), breaker: breaker{least: opt.Probe, most: opt.MaxProbe}}, nil
+}
+
+// setOption sets an option that is zero to what that means.
+func setOption[T int | time.Duration](name string, value *T, zero T) error {
+	if *value < 0 {
+		return fmt.Errorf("client: %s is %v: set it to zero or more", name, *value)
+	}
+	*value = cmp.Or(*value, zero)
+	return nil
 }
 
 // Close ends idle connections. Calls under way go on.

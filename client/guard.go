@@ -71,7 +71,7 @@ func (c *Client) call(ctx context.Context, do func(context.Context) error) error
 	c.counts.calls.Add(1)
 	err := do(within)
 	returned = true
-	return c.recordResult(ctx, err, sent{ticket: ticket, probe: probe, budget: budget})
+	return c.recordResult(ctx, err, sent{ticket, probe, budget})
 }
 
 // sent is a call that was made.
@@ -83,11 +83,10 @@ type sent struct {
 
 // recordResult tells the guards how a call went, and its caller.
 func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
-	probe := s.probe
 	var wrong *Error
 	if err == nil || errors.As(err, &wrong) {
 		c.throttle.Accept(s.ticket)
-		if c.breaker.succeeded(probe) {
+		if c.breaker.succeeded(s.probe) {
 			c.opt.Log.Info("rate limit service recovered; circuit breaker closed")
 		}
 		if err != nil {
@@ -95,7 +94,7 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 		}
 		return err
 	}
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		// Our caller has gone: that says nothing of the service.
 		c.neutral(s)
 		return ctx.Err()
@@ -106,17 +105,17 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	switch {
 	case errors.As(err, &busy):
 		c.counts.busy.Add(1)
-		opened = c.breaker.busy(now, busy.RetryAfter, probe)
+		opened = c.breaker.busy(now, busy.RetryAfter, s.probe)
 	case !errors.Is(err, context.DeadlineExceeded):
 		c.counts.failures.Add(1)
-		opened = c.breaker.failed(now, probe)
+		opened = c.breaker.failed(now, s.probe)
 	case s.budget < c.opt.Budget/4:
 		// A caller in such a hurry shows nothing about the service.
 		c.counts.timeouts.Add(1)
 		c.neutral(s)
 	default:
 		c.counts.timeouts.Add(1)
-		opened = c.breaker.failed(now, probe)
+		opened = c.breaker.failed(now, s.probe)
 	}
 	_, left := c.breaker.state(now)
 	if opened {

@@ -262,13 +262,6 @@ func limit(l *weirpb.Limit) *client.Limit {
 
 // columns returns the decisions of a batch of n checks.
 func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
-	at := func(column []int64, i int) int64 {
-		if len(column) == 0 {
-			return 0
-		}
-		return column[i]
-	}
-	on := func(column []bool, i int) bool { return len(column) > 0 && column[i] }
 	for name, length := range map[string]int{
 		"allowed": len(res.Allowed), "remaining": len(res.Remaining), "retry_after_us": len(res.RetryAfterUs),
 		"reset_after_us": len(res.ResetAfterUs), "limit": len(res.Limit), "delay_us": len(res.DelayUs),
@@ -285,11 +278,10 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 	out := make([]client.Decision, n)
 	for i := range out {
 		d := client.Decision{
-			Allowed: res.Allowed[i], Soft: on(res.Soft, i), Borrowed: on(res.Borrowed, i), Delay: max(durationOf(at(res.DelayUs, i)), 0),
+			Allowed: res.Allowed[i], Soft: at(res.Soft, i), Borrowed: at(res.Borrowed, i), Delay: max(durationOf(at(res.DelayUs, i)), 0),
 			RetryAfter: durationOf(at(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: durationOf(at(res.ResetAfterUs, i)),
 		}
-		if len(res.Limit) > 0 && res.Limit[i] > 0 {
-			spoke := int(res.Limit[i])
+		if spoke := int(at(res.Limit, i)); spoke > 0 {
 			if spoke >= len(limits) {
 				return nil, fmt.Errorf("weir: result %d names limit %d of %d", i, spoke, len(res.Limits))
 			}
@@ -299,6 +291,14 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 		out[i] = d
 	}
 	return out, nil
+}
+
+// at returns value i of a column, zero if the column was left out.
+func at[T any](column []T, i int) (v T) {
+	if len(column) > 0 {
+		v = column[i]
+	}
+	return v
 }
 
 // Why a reservation is not made or settled, and the status of HTTP that says so.
