@@ -3,6 +3,7 @@ package shed_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/shed"
@@ -12,17 +13,12 @@ import (
 // A request goes to the node first, which asks nobody, then to the limits that
 // the fleet shares.
 func Example() {
-	opt, err := shed.Parse([]byte(`
-user_rate: {limit: 100/second}
-user_concurrency: {limit: 20}
-fleet_share: {limit: 5000/second, headroom: 20%}
-in_flight: {limit: 2}
-`), "shed.yaml")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s, err := shed.New(opt)
+	s, err := shed.New(shed.Options{
+		UserRate:        shed.RateOptions{Limit: shed.Rate{Count: 100, Period: time.Second}},
+		UserConcurrency: shed.ConcurrencyOptions{Limit: 20},
+		FleetShare:      shed.FleetOptions{Limit: shed.Rate{Count: 5000, Period: time.Second}, Reserve: shed.Percent(20)},
+		InFlight:        shed.InFlightOptions{Limit: 2},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

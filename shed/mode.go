@@ -24,10 +24,8 @@ var modeNames = []string{"enforce", "shadow", "off"}
 
 // ParseMode returns the mode of a word: enforce, shadow or off.
 func ParseMode(word string) (Mode, error) {
-	for i, n := range modeNames {
-		if n == word {
-			return Mode(i), nil
-		}
+	if i := slices.Index(modeNames, word); i >= 0 {
+		return Mode(i), nil
 	}
 	return Off, fmt.Errorf("unknown mode %q: %s", clip(word), spell.Cure(word, modeNames))
 }
@@ -39,11 +37,8 @@ func (m Mode) String() string { return modeNames[min(m, Off)] }
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (m *Mode) UnmarshalText(text []byte) error {
-	got, err := ParseMode(string(text))
-	if err == nil {
-		*m = got
-	}
+func (m *Mode) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMode(string(text))
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Options configures a [Shedder]. In YAML every key is checked, see [Parse].
+// Options configures a [Shedder].
 type Options struct {
 	// Name tells the counters of this fleet from those of others on the same
 	// store. Zero means "shed".
@@ -155,12 +155,17 @@ func (o *Options) check() error {
 	if _, err := newThresholds(in.Limit, in.Shares.byClass()); err != nil {
 		errs = append(errs, err)
 	}
-	for i, m := range [limiters]Mode{o.UserRate.Mode, o.UserConcurrency.Mode, o.FleetShare.Mode, o.InFlight.Mode} {
+	for i, m := range o.modes() {
 		if m > Off {
 			bad("%s.mode %d is none: use Enforce, Shadow or Off", limiterNames[i], m)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// modes returns what the limiters do at the start.
+func (o *Options) modes() [limiters]Mode {
+	return [limiters]Mode{o.UserRate.Mode, o.UserConcurrency.Mode, o.FleetShare.Mode, o.InFlight.Mode}
 }
 
 // reserved returns how many units are kept for critical requests, rounded up.

@@ -2,6 +2,7 @@ package shed
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/spell"
 )
@@ -35,10 +36,8 @@ func Priorities() []string { return priorityNames[:len(priorityNames):len(priori
 
 // ParsePriority returns the class of a name, in lower case as Priorities has it.
 func ParsePriority(name string) (Priority, error) {
-	for i, n := range priorityNames {
-		if n == name {
-			return Priority(i), nil
-		}
+	if i := slices.Index(priorityNames[:], name); i >= 0 {
+		return Priority(i), nil
 	}
 	return Default, fmt.Errorf("unknown priority %q: %s", clip(name), spell.Cure(name, priorityNames[:]))
 }
@@ -53,11 +52,8 @@ func (p Priority) class() int { return min(max(int(p), 0), classes-1) }
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (p *Priority) UnmarshalText(text []byte) error {
-	got, err := ParsePriority(string(text))
-	if err == nil {
-		*p = got
-	}
+func (p *Priority) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePriority(string(text))
 	return err
 }
 

@@ -1,13 +1,11 @@
 package shed
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
-	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Rate is so many units in a period, written as in a rules file: "100/minute",
@@ -24,7 +22,7 @@ func ParseRate(text string) (Rate, error) {
 	n, p, err := period.ParseRate(text)
 	switch {
 	case err != nil:
-		return Rate{}, cured(err)
+		return Rate{}, period.Cured(err)
 	case p == 0:
 		return Rate{}, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(text))
 	case n < 1 || n > weir.MaxCost:
@@ -45,24 +43,7 @@ func (r Rate) String() string {
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (r *Rate) UnmarshalText(text []byte) error {
-	got, err := ParseRate(string(text))
-	if err == nil {
-		*r = got
-	}
-	return err
-}
-
-// parsePeriod reads a period: a unit, or numbers with units.
-func parsePeriod(text string) (time.Duration, error) {
-	d, err := period.Parse(text)
-	return d, cured(err)
-}
-
-// cured returns err with what to write instead.
-func cured(err error) error {
-	if unit, ok := errors.AsType[*period.UnitError](err); ok {
-		return fmt.Errorf("%w: %s", err, spell.Cure(unit.Word, period.Units))
-	}
+func (r *Rate) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseRate(string(text))
 	return err
 }

@@ -2,6 +2,7 @@ package shed
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -66,12 +67,7 @@ func refusal(detail string, retry int64) Refusal {
 }
 
 func (s *Shedder) isFleet(l *weir.Limit) bool {
-	for _, f := range s.fleet {
-		if f != nil && f == l {
-			return true
-		}
-	}
-	return false
+	return l != nil && slices.Contains(s.fleet[:], l)
 }
 
 // refuses reports whether ops[i] is why its request was refused.

@@ -54,10 +54,7 @@ func (s Share) String() string {
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Share) UnmarshalText(text []byte) error {
-	got, err := ParseShare(string(text))
-	if err == nil {
-		*s = got
-	}
+func (s *Share) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseShare(string(text))
 	return err
 }

@@ -66,16 +66,20 @@ func New(opt Options) (*Shedder, error) {
 	}
 	s := &Shedder{opt: opt, unknown: weir.NewCounters(), leaseless: weir.NewCounters()}
 	s.off.Store(opt.Off)
-	for i, m := range [limiters]Mode{opt.UserRate.Mode, opt.UserConcurrency.Mode, opt.FleetShare.Mode, opt.InFlight.Mode} {
-		s.modes[i].Store(uint32(m))
-	}
 	if err := s.build(); err != nil {
 		return nil, fmt.Errorf("shed: %w", err)
+	}
+	limited := s.limited(opt.InFlight.Limit)
+	for i, m := range opt.modes() {
+		if !limited[i] {
+			m = Off
+		}
+		s.modes[i].Store(uint32(m))
 	}
 	return s, nil
 }
 
-// build makes the limits. What there is no limit for is off.
+// build makes the limits.
 func (s *Shedder) build() error {
 	if o := &s.opt.UserRate; o.Limit != (Rate{}) {
 		s.rate = &weir.Limit{Name: limiterNames[userRate], Scope: s.scope(userRate), Algorithm: algorithm.TokenBucket,
@@ -106,19 +110,12 @@ func (s *Shedder) build() error {
 			s.fleet[c] = l
 		}
 	}
-	if s.rate == nil {
-		s.modes[userRate].Store(uint32(Off))
-	}
-	if s.concurrency == nil {
-		s.modes[userConcurrency].Store(uint32(Off))
-	}
-	if s.fleet[0] == nil {
-		s.modes[fleetShare].Store(uint32(Off))
-	}
-	if s.opt.InFlight.Limit == 0 {
-		s.modes[inFlight].Store(uint32(Off))
-	}
 	return s.node.build(&s.opt.InFlight)
+}
+
+// limited returns which limiters have a limit, where that in flight is so many.
+func (s *Shedder) limited(onNode int64) [limiters]bool {
+	return [limiters]bool{s.rate != nil, s.concurrency != nil, s.fleet[0] != nil, onNode > 0}
 }
 
 // scope names a limiter's counters. Rules files hold no control characters, so

@@ -3,6 +3,7 @@ package shed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -216,13 +217,8 @@ func (s *Shedder) Set(settings map[string]string) error {
 	s.set.Lock()
 	defer s.set.Unlock()
 	d := s.draft()
-	names := make([]string, 0, len(settings))
-	for name := range settings {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var errs []error
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if err := d.change(name, settings[name]); err != nil {
 			errs = append(errs, err)
 		}
@@ -253,7 +249,7 @@ func (s *Shedder) Set(settings map[string]string) error {
 // fits reports what in d makes no sense together.
 func (s *Shedder) fits(d *draft) error {
 	var errs []error
-	for i, has := range [limiters]bool{s.rate != nil, s.concurrency != nil, s.fleet[0] != nil, d.limit > 0} {
+	for i, has := range s.limited(d.limit) {
 		if !has && d.modes[i] != Off {
 			errs = append(errs, fmt.Errorf("%s cannot be %s: it has no limit; %s", limiterNames[i], d.modes[i], howToLimit(i)))
 		}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Lengths that package time has no name for. Months are 30 days and years 365,
@@ -65,6 +66,14 @@ type UnitError struct{ Word string }
 
 // Error implements error.
 func (e *UnitError) Error() string { return fmt.Sprintf("unknown unit %q", clip(e.Word)) }
+
+// Cured returns err, of a unit that is none with what to write instead.
+func Cured(err error) error {
+	if unit, ok := errors.AsType[*UnitError](err); ok {
+		return fmt.Errorf("%w: %s", err, spell.Cure(unit.Word, Units))
+	}
+	return err
+}
 
 // Parse reads a period or a duration: "10m", "1h30m", "7d", "2 weeks", "minute".
 // It is at least a microsecond and at most weir.MaxPeriod. The error may be a

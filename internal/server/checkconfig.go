@@ -3,9 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/rules"
@@ -51,22 +49,11 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 // faultsOf returns err as faults of a configuration file, each where it says it is.
 func faultsOf(path string, err error) (out rules.Errors) {
 	for _, e := range split(err) {
-		out = append(out, faultOf(path, e.Error()))
-	}
-	return out
-}
-
-// lineAt finds line and column in an error of a configuration file.
-var lineAt = regexp.MustCompile(`^:(\d+)(?::(\d+))?: `)
-
-func faultOf(path, msg string) *rules.Error {
-	out := &rules.Error{File: path, Msg: msg}
-	rest, ok := strings.CutPrefix(msg, path)
-	if m := lineAt.FindStringSubmatch(rest); ok && m != nil {
-		// The numbers are of the file's own error, and fit.
-		out.Line, _ = strconv.Atoi(m[1])
-		out.Column, _ = strconv.Atoi(m[2])
-		out.Msg = rest[len(m[0]):]
+		fault, ok := e.(*rules.Error)
+		if !ok {
+			fault = &rules.Error{File: path, Msg: e.Error()}
+		}
+		out = append(out, fault)
 	}
 	return out
 }

@@ -401,6 +401,9 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("admin: {token: x}\n"))
 	f.Add([]byte("routes: [{path: /a, descriptors: [{entries: [user, {key: a, from: path}]}]}]\n"))
 	f.Add([]byte("a: &a [x]\nroutes: [{methods: *a}, *a]\n"))
+	f.Add([]byte("routes: [{priority: {'': 1}}]\n"))
+	f.Add([]byte("shed: {user: client, off: true, user_rate: {limit: 1/s, burst: 2}, in_flight: {limit: 4, shares: {default: 80%}, retry_after: 2s}}\n"))
+	f.Add([]byte("shed: {user: &u [x], in_flight: *u, user_rate: {limit: {'': 1}}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := server.Defaults()
 		file := filepath.Join(t.TempDir(), "c.yaml")

@@ -10,11 +10,13 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/rules"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -36,7 +38,7 @@ func (c *Config) Load(path string) error {
 		return syntaxError(path, err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: holds more than one document: keep the first", path)
+		return &rules.Error{File: path, Msg: "holds more than one document: keep the first"}
 	}
 	f := file{path: path}
 	if other := otherFile(doc.Content[0]); other != "" {
@@ -51,11 +53,12 @@ func (c *Config) Load(path string) error {
 var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
 
 func syntaxError(path string, err error) error {
-	msg := err.Error()
+	msg, line := err.Error(), 0
 	if m := lineOf.FindStringSubmatch(msg); m != nil {
-		return fmt.Errorf("%s:%s: not YAML: %s", path, m[1], msg[len(m[0]):])
+		line, _ = strconv.Atoi(m[1]) // of a file of a mebibyte, so it fits
+		msg = msg[len(m[0]):]
 	}
-	return fmt.Errorf("%s: not YAML: %s", path, strings.TrimPrefix(msg, "yaml: "))
+	return &rules.Error{File: path, Line: line, Msg: "not YAML: " + strings.TrimPrefix(msg, "yaml: ")}
 }
 
 // file is a configuration file that is being read.
@@ -67,7 +70,7 @@ type file struct {
 }
 
 func (f *file) bad(n *yaml.Node, format string, args ...any) {
-	f.errs = append(f.errs, fmt.Errorf("%s:%d:%d: %s", f.path, n.Line, n.Column, fmt.Sprintf(format, args...)))
+	f.errs = append(f.errs, &rules.Error{File: f.path, Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...)})
 }
 
 // section fills the struct v from the mapping n. key is its path with a dot,
@@ -107,10 +110,20 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 func fieldsOf(v reflect.Value) (fields map[string]int, names []string) {
 	fields = make(map[string]int)
 	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		fields[name], names = i, append(names, name)
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); name != "" {
+			fields[name], names = i, append(names, name)
+		}
 	}
 	return fields, names
+}
+
+// hasKeys reports whether v is a struct with fields that a file can name.
+func hasKeys(v reflect.Value) bool {
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	_, names := fieldsOf(v)
+	return len(names) > 0
 }
 
 // maxValues bounds how many values a file may hold, aliases written out.
@@ -118,7 +131,7 @@ const maxValues = 1 << 20
 
 // value fills v, which may be a list or a section in one, from n.
 func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
-	if n = target(n); absent(n) {
+	if n = target(n); absent(n) && !isInShed(key) {
 		return
 	}
 	if f.values++; f.values > maxValues {
@@ -131,37 +144,14 @@ func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if own, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {
-		f.own(own, n, key)
-		return
-	}
 	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
-	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode, v.Kind() == reflect.Struct && !isText:
+	case hasKeys(v) && (n.Kind == yaml.MappingNode || !isText):
 		f.section(v, n, key+".")
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		f.list(v, n, key)
 	default:
 		f.leaf(v, n, key)
-	}
-}
-
-// own fills a section that reads itself.
-func (f *file) own(v yaml.Unmarshaler, n *yaml.Node, key string) {
-	err := v.UnmarshalYAML(n)
-	faults := &yaml.TypeError{}
-	switch {
-	case err == nil:
-	case errors.As(err, &faults):
-		for _, fault := range faults.Errors {
-			line, what := fmt.Sprint(n.Line), fault
-			if m := lineOf.FindStringSubmatch("yaml: " + fault); m != nil {
-				line, what = m[1], fault[len(m[0])-len("yaml: "):]
-			}
-			f.errs = append(f.errs, fmt.Errorf("%s:%s: %s: %s", f.path, line, key, what))
-		}
-	default:
-		f.bad(n, "%s: %v", key, err)
 	}
 }
 
@@ -192,15 +182,18 @@ func at(key string) string {
 
 // leaf fills the setting v from n.
 func (f *file) leaf(v reflect.Value, n *yaml.Node, key string) {
-	if n = target(n); absent(n) {
-		return
-	}
 	list, isList := v.Addr().Interface().(*[]string)
+	set := setText
+	if isInShed(key) {
+		set = setShed
+	}
 	switch {
+	case isInShed(key) && (absent(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0):
+		f.bad(n, "%s must have a value: give one, or leave the key out", key)
 	case n.Kind == yaml.ScalarNode && isList:
 		*list = []string{n.Value}
 	case n.Kind == yaml.ScalarNode:
-		if err := setText(v, n.Value); err != nil {
+		if err := set(v, n.Value); err != nil {
 			f.bad(n, "%s: %v", key, err)
 		}
 	case n.Kind == yaml.SequenceNode && isList:

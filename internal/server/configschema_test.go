@@ -151,7 +151,7 @@ func toAny(words []string) (all []any) {
 	return all
 }
 
-// shedSchema is the schema of the section shed, which reads itself.
+// shedSchema is the schema of the section shed, whose settings are written as in rules files.
 func shedSchema(of reflect.Type) object {
 	properties := object{}
 	for f := range of.Fields() {

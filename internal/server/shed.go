@@ -3,11 +3,15 @@ package server
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/shed"
 )
@@ -68,6 +72,30 @@ func (c *Config) priority() int {
 		return 0
 	}
 	return int(shed.Default)
+}
+
+// isInShed reports whether a key is in the section shed. Its settings are written as in
+// rules files, and need a value: where one is forgotten a limiter would be off.
+func isInShed(key string) bool { return strings.HasPrefix(key, "shed.") }
+
+// setShed sets a setting of the section shed from its text.
+func setShed(v reflect.Value, text string) (err error) {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Duration:
+		*p, err = period.Parse(text)
+		return period.Cured(err)
+	case *bool:
+		if *p = text == "true"; !*p && text != "false" {
+			return fmt.Errorf("%q: write true or false", text)
+		}
+		return nil
+	case *int64:
+		if *p, err = period.Count(text); err == nil && *p < 1 {
+			return fmt.Errorf("%d must be at least 1; to have none leave the key out", *p)
+		}
+		return err
+	}
+	return setText(v, text)
 }
 
 // checkShed reports what makes no sense together in the section shed.

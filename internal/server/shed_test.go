@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -80,6 +81,62 @@ func TestShedSection(t *testing.T) {
 	}
 }
 
+// Counts and periods are written as in rules files.
+func TestShedSectionIsRead(t *testing.T) {
+	c, err := load(t, `
+shed:
+  name: shop
+  domain: api
+  user: [account, remote_address]
+  off: true
+  user_rate: {limit: 100/second, burst: 2_00, mode: shadow}
+  user_concurrency: {limit: 20, ttl: 1m30s, mode: off}
+  fleet_share: {limit: 5_000/10s, headroom: 0%, mode: enforce}
+  in_flight:
+    limit: 400
+    shares: {default: 80%, background: 0%}
+    retry_after: 2 seconds
+    mode: shadow
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := shed.Options{Name: "shop", Domain: "api", User: []string{"account", "remote_address"}, Off: true,
+		UserRate:        shed.RateOptions{Limit: shed.Rate{Count: 100, Period: time.Second}, Burst: 200, Mode: shed.Shadow},
+		UserConcurrency: shed.ConcurrencyOptions{Limit: 20, TTL: 90 * time.Second, Mode: shed.Off},
+		FleetShare:      shed.FleetOptions{Limit: shed.Rate{Count: 5000, Period: 10 * time.Second}, Reserve: shed.Percent(0)},
+		InFlight: shed.InFlightOptions{Limit: 400, Shares: shed.Shares{Default: shed.Percent(80), Background: shed.Percent(0)},
+			RetryAfter: 2 * time.Second, Mode: shed.Shadow}}
+	if !reflect.DeepEqual(*c.Shed, want) {
+		t.Errorf("got %+v", *c.Shed)
+	}
+}
+
+// TestShedPage reads the example of the page.
+func TestShedPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/load-shedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("no example")
+	}
+	c, err := load(t, text)
+	if err != nil || c.Shed == nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if _, err := shed.New(*c.Shed); err != nil || c.Shed.InFlight.Limit == 0 || c.Shed.FleetShare.Limit.Count == 0 {
+		t.Errorf("%+v, %v", c.Shed, err)
+	}
+	for _, name := range shed.Settings() {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("setting %s is not on the page", name)
+		}
+	}
+}
+
 // Every key of the section is on the page.
 func TestShedIsDocumented(t *testing.T) {
 	_, page, _ := strings.Cut(reference(), "## shed")
@@ -132,9 +189,28 @@ func TestShedFileErrors(t *testing.T) {
 			}
 		}
 	}
-	f("shed: {user_rat: {limit: 1/second}}\n", `weir.yaml:2: shed: unknown key "user_rat": did you mean "user_rate"?`)
-	f("shed:\n  in_flight:\n    limit: lots\n    shares: {critical: 3}\n", "weir.yaml:4: shed: in_flight.limit", "weir.yaml:5: shed: in_flight.shares.critical")
-	f("shed: 5\n", "weir.yaml:2: shed: ", "must hold keys and values")
+	f("shed: {user_rat: {limit: 1/second}}\n", `weir.yaml:2:8: unknown key "shed.user_rat" (did you mean "user_rate"?)`)
+	f("shed:\n  in_flight:\n    limit: lots\n    shares: {critical: 3, defualt: 90%}\n",
+		`weir.yaml:4:12: shed.in_flight.limit: "lots" is not a whole number`,
+		`weir.yaml:5:24: shed.in_flight.shares.critical: "3" is not a share: write it like 20%`,
+		`weir.yaml:5:27: unknown key "shed.in_flight.shares.defualt" (did you mean "default"?)`)
+	f("shed: 5\n", "weir.yaml:2:7: shed must hold keys and values")
+	f("shed: {user_rate: [1]}\n", "weir.yaml:2:19: shed.user_rate must hold keys and values")
+	f("shed: {in_flight: {shares: {default: 190%}}}\n", `shed.in_flight.shares.default: "190%" is not a share: it must be a whole percentage between 0% and 100%`)
+	f("shed: {in_flight: {limit: 0}}\n", "shed.in_flight.limit: 0 must be at least 1; to have none leave the key out")
+	f("shed: {in_flight: {limit: }}\n", "shed.in_flight.limit must have a value: give one, or leave the key out")
+	f("shed: {in_flight: {limit: 1, limit: 2}}\n", `"shed.in_flight.limit" is there twice, first on line 2`)
+	f("shed: {in_flight: {retry_after: 2 sceonds}}\n", `shed.in_flight.retry_after: unknown unit "sceonds": did you mean "second"?`)
+	f("shed: {user_rate: {limit: 100}}\n", `shed.user_rate.limit: "100" is not a limit: write it like 100/minute or 100/10m`)
+	f("shed: {user_rate: {limit: 100/minuet}}\n", `shed.user_rate.limit: unknown unit "minuet": did you mean "minute"?`)
+	f("shed: {user_rate: {limit: 0/s}}\n", `shed.user_rate.limit: "0/s": the count must be between 1 and 2^53; to switch a limiter off set its mode to off`)
+	f("shed: {user_rate: {limit: [1/s]}}\n", "shed.user_rate.limit must be a single value")
+	f("shed: {user_rate: {limit: {'': 1/s}}}\n", "shed.user_rate.limit must be a single value")
+	f("shed: {user_rate: {mode: sahdow}}\n", `shed.user_rate.mode: unknown mode "sahdow": did you mean "shadow"?`)
+	f("shed: {off: yes}\n", `shed.off: "yes": write true or false`)
+	f("shed: {user: []}\n", "shed.user must have a value: give one, or leave the key out")
+	f("shed: {user: [{a: b}]}\n", "shed.user: each must be a single value")
+	f("routes: [{priority: {'': 1}}]\n", "routes[0].priority must be a single value")
 	f("shed: {in_flight: {limit: 5, shares: {default: 10%, sheddable: 20%}}}\n", "shed: in_flight.shares.sheddable")
 	f("shed: {}\nshed: {}\n", `"shed" is there twice, first on line 2`)
 	f("routes: [{priority: criticle}]\n", `weir.yaml:2:21: routes[0].priority: unknown priority "criticle": did you mean "critical"?`)
