@@ -18,7 +18,7 @@ import (
 // span of its own. No key and no value of an entry is told, nor any text of an
 // error, which may hold one.
 func (t *Telemetry) Begin(ctx context.Context, r *weir.Request) (context.Context, func(weir.Decision, error)) {
-	if _, ok := follows(ctx); !ok {
+	if !follows(ctx) {
 		return ctx, nil
 	}
 	return t.decide(ctx, r)
@@ -109,7 +109,7 @@ func outcome(r *weir.Request, d weir.Decision) weir.Outcome {
 // and returns what ends it, with the kind of its failure, empty for none. Nil means
 // that the call is not followed.
 func (t *Telemetry) StoreCall(ctx context.Context, limits int) (context.Context, func(failure string)) {
-	if _, ok := follows(ctx); !ok {
+	if !follows(ctx) {
 		return ctx, nil
 	}
 	ctx, span := t.tracer.Start(ctx, "ratelimit.store "+t.opt.Store, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(

@@ -23,19 +23,10 @@ import (
 func (t *Telemetry) openTraces(p plan, about *resource.Resource) error {
 	ctx := context.Background()
 	var client otlptrace.Client
-	switch p.protocol {
-	case ProtocolGRPC:
-		var to []otlptracegrpc.Option
-		if p.url != "" {
-			to = append(to, otlptracegrpc.WithEndpointURL(p.url))
-		}
-		client = otlptracegrpc.NewClient(to...)
-	default:
-		var to []otlptracehttp.Option
-		if p.url != "" {
-			to = append(to, otlptracehttp.WithEndpointURL(p.url))
-		}
-		client = otlptracehttp.NewClient(to...)
+	if p.protocol == ProtocolGRPC {
+		client = otlptracegrpc.NewClient(endpoint(p, otlptracegrpc.WithEndpointURL)...)
+	} else {
+		client = otlptracehttp.NewClient(endpoint(p, otlptracehttp.WithEndpointURL)...)
 	}
 	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
@@ -55,24 +46,24 @@ func (t *Telemetry) openTraces(p plan, about *resource.Resource) error {
 	return nil
 }
 
+// endpoint returns the option of an exporter by which it sends to the URL of p, none where the
+// exporter is to ask the environment.
+func endpoint[Option any](p plan, withURL func(string) Option) []Option {
+	if p.url == "" {
+		return nil
+	}
+	return []Option{withURL(p.url)}
+}
+
 // openMetrics sends what is gathered, now and then.
 func (t *Telemetry) openMetrics(p plan, about *resource.Resource) error {
 	ctx := context.Background()
 	var exporter sdkmetric.Exporter
 	var err error
-	switch p.protocol {
-	case ProtocolGRPC:
-		var to []otlpmetricgrpc.Option
-		if p.url != "" {
-			to = append(to, otlpmetricgrpc.WithEndpointURL(p.url))
-		}
-		exporter, err = otlpmetricgrpc.New(ctx, to...)
-	default:
-		var to []otlpmetrichttp.Option
-		if p.url != "" {
-			to = append(to, otlpmetrichttp.WithEndpointURL(p.url))
-		}
-		exporter, err = otlpmetrichttp.New(ctx, to...)
+	if p.protocol == ProtocolGRPC {
+		exporter, err = otlpmetricgrpc.New(ctx, endpoint(p, otlpmetricgrpc.WithEndpointURL)...)
+	} else {
+		exporter, err = otlpmetrichttp.New(ctx, endpoint(p, otlpmetrichttp.WithEndpointURL)...)
 	}
 	if err != nil {
 		return err

@@ -131,8 +131,5 @@ func (b *budget) take() bool {
 	return true
 }
 
-// follows returns the span that ctx is in, and false if that is not recorded.
-func follows(ctx context.Context) (trace.Span, bool) {
-	s := trace.SpanFromContext(ctx)
-	return s, s.IsRecording()
-}
+// follows reports whether the span that ctx is in is recorded.
+func follows(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }

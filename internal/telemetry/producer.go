@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -119,21 +120,22 @@ func relabel(data metricdata.Aggregation, change func(attribute.KeyValue) (attri
 		}
 		return attribute.NewSet(append(kvs, more...)...)
 	}
+	points := func(of []metricdata.DataPoint[float64]) []metricdata.DataPoint[float64] {
+		of = slices.Clone(of)
+		for i := range of {
+			of[i].Attributes = set(of[i].Attributes)
+		}
+		return of
+	}
 	switch d := data.(type) {
 	case metricdata.Gauge[float64]:
-		d.DataPoints = append([]metricdata.DataPoint[float64](nil), d.DataPoints...)
-		for i := range d.DataPoints {
-			d.DataPoints[i].Attributes = set(d.DataPoints[i].Attributes)
-		}
+		d.DataPoints = points(d.DataPoints)
 		return d
 	case metricdata.Sum[float64]:
-		d.DataPoints = append([]metricdata.DataPoint[float64](nil), d.DataPoints...)
-		for i := range d.DataPoints {
-			d.DataPoints[i].Attributes = set(d.DataPoints[i].Attributes)
-		}
+		d.DataPoints = points(d.DataPoints)
 		return d
 	case metricdata.Histogram[float64]:
-		d.DataPoints = append([]metricdata.HistogramDataPoint[float64](nil), d.DataPoints...)
+		d.DataPoints = slices.Clone(d.DataPoints)
 		for i := range d.DataPoints {
 			d.DataPoints[i].Attributes = set(d.DataPoints[i].Attributes)
 		}

@@ -37,7 +37,7 @@ const (
 // scope names what makes the spans.
 const scope = "github.com/weirlimit/weir"
 
-// Options configures a [Telemetry]. See docs/reference/telemetry.md for what of OpenTelemetry's
+// Options configures a [Telemetry]; the caller has checked them. See docs/reference/telemetry.md for what of OpenTelemetry's
 // environment variables counts beside it.
 type Options struct {
 	// Endpoint is the URL of the collector, http:// or https://, for all signals; over
@@ -102,9 +102,7 @@ type Telemetry struct {
 // New returns what sends to the collector that opt or the environment names, or nil
 // if neither does. It connects in the background. The caller must Close it.
 func New(opt Options) (*Telemetry, error) {
-	if err := opt.complete(); err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
-	}
+	opt = opt.orDefaults()
 	traces, metrics := opt.plan()
 	metrics.on = metrics.on && opt.Gather != nil
 	if !traces.on && !metrics.on {
@@ -130,7 +128,8 @@ func New(opt Options) (*Telemetry, error) {
 	return t, nil
 }
 
-func (opt *Options) complete() error {
+// orDefaults returns opt with what is zero filled in.
+func (opt Options) orDefaults() Options {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -140,24 +139,14 @@ func (opt *Options) complete() error {
 	if opt.MaxTraces == 0 {
 		opt.MaxTraces = 1000
 	}
-	switch {
-	case opt.MaxTraces < 0:
-		return fmt.Errorf("at most %d traces a second: give a positive number", opt.MaxTraces)
-	case opt.Every != 0 && opt.Every < 100*time.Millisecond:
-		return fmt.Errorf("metrics every %s: give at least 100ms", opt.Every)
-	case opt.Protocol != "" && opt.Protocol != ProtocolGRPC && opt.Protocol != ProtocolHTTP:
-		return fmt.Errorf("unknown protocol %q: there are %s and %s", opt.Protocol, ProtocolHTTP, ProtocolGRPC)
-	}
-	return CheckEndpoint(opt.Endpoint)
+	return opt
 }
 
 // Enabled reports whether the options or the environment say where something is sent
 // to.
 func (opt Options) Enabled() bool {
-	opt.Log = slog.New(slog.DiscardHandler)
-	if opt.Getenv == nil {
-		opt.Getenv = os.Getenv
-	}
+	opt.Log = nil
+	opt = opt.orDefaults()
 	traces, metrics := opt.plan()
 	return traces.on || metrics.on
 }
