@@ -449,12 +449,7 @@ func (c *slotConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what is written, and lets the peer finish: net/http does so
 // before it closes, and so do upgraded connections.
-func (c *slotConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *slotConn) CloseWrite() error { return closeWrite(c, c.Conn) }
 
 // slots calls f for each limit that c counts for. c may be wrapped: by what has a
 // method NetConn, as tls.Conn has.

@@ -57,12 +57,7 @@ func (c *stallConn) SetDeadline(t time.Time) error {
 func (c *stallConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what is written, as slotConn's does.
-func (c *stallConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *stallConn) CloseWrite() error { return closeWrite(c, c.Conn) }
 
 // Pace sets a deadline anew as long as something moves. Safe for concurrent
 // use.

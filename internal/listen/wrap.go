@@ -6,6 +6,14 @@ import "net"
 // place.
 func Wrap(ln net.Listener, wrap func(net.Conn) net.Conn) net.Listener { return wrapListener{ln, wrap} }
 
+// closeWrite ends what is written on c, which is closed where the connection below cannot.
+func closeWrite(c, below net.Conn) error {
+	if w, ok := below.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return c.Close()
+}
+
 type wrapListener struct {
 	net.Listener
 	wrap func(net.Conn) net.Conn
