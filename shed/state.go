@@ -66,8 +66,7 @@ func classState(class string, l *weir.Limit) ClassState {
 // State returns how things stand. Its numbers are read one by one while requests
 // go on, so they need not add up.
 func (s *Shedder) State() State {
-	st := State{Off: s.off.Load(), UnknownUsers: s.unknown.Load(weir.Allowed), WithoutLease: s.leaseless.Load(weir.Allowed),
-		Settings: map[string]string{}}
+	st := State{Off: s.off.Load(), UnknownUsers: s.unknown.Load(weir.Allowed), WithoutLease: s.leaseless.Load(weir.Allowed)}
 	st.Limiters = make([]LimiterState, limiters)
 	for i := range st.Limiters {
 		st.Limiters[i] = LimiterState{Name: limiterNames[i], Mode: s.mode(i), Classes: []ClassState{}}
@@ -97,9 +96,7 @@ func (s *Shedder) State() State {
 		}
 	}
 	d := s.draft()
-	for _, name := range settingNames {
-		st.Settings[name] = d.text(name)
-	}
+	st.Settings = d.texts()
 	return st
 }
 
@@ -166,18 +163,16 @@ func (s *Shedder) draft() draft {
 	return d
 }
 
-// text returns the value of a setting as Set takes it.
-func (d *draft) text(name string) string {
-	switch name {
-	case settingOff:
-		return strconv.FormatBool(d.off)
-	case settingLimit:
-		return strconv.FormatInt(d.limit, 10)
+// texts returns the values of the settings as Set takes them.
+func (d *draft) texts() map[string]string {
+	all := map[string]string{settingOff: strconv.FormatBool(d.off), settingLimit: strconv.FormatInt(d.limit, 10)}
+	for i, m := range d.modes {
+		all[limiterNames[i]] = m.String()
 	}
-	if i := slices.Index(limiterNames[:], name); i >= 0 {
-		return d.modes[i].String()
+	for c, share := range d.shares {
+		all[shareBefore+priorityNames[c]] = share.String()
 	}
-	return d.shares[slices.Index(priorityNames[:], name[len(shareBefore):])].String()
+	return all
 }
 
 // change reads one setting into d.
