@@ -18,7 +18,7 @@ import (
 // adminHandler serves what operators ask for.
 func (s *Server) adminHandler(token string) http.Handler {
 	mux, wrong := http.NewServeMux(), s.guesses
-	s.state.addNoted(mux, s.store.degraded)
+	s.state.addHealth(mux, s.store.degraded)
 
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", s.metrics.Handler())
@@ -144,7 +144,7 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.token == "" && !loopbackListen(addr) {
 		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
 	}
-	cert, err := s.certs.open(c.TLS)
+	cert, err := s.certs.open(c.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}
@@ -154,6 +154,7 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
 		return frontend{}, err
 	}
+	s.closers = append(s.closers, s.dashboard.Close)
 	const maxAdminConns = 64
 	return frontend{
 		listen:   addr,

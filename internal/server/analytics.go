@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
@@ -174,7 +173,7 @@ func (a *analyticsService) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.running.Go(func() {
-		if !a.openAtLast(ctx) {
+		if !a.ready() && !a.openLate(ctx) {
 			return
 		}
 		if err := a.service.Load().Run(ctx, a.source); err != nil && ctx.Err() == nil {
@@ -183,26 +182,17 @@ func (a *analyticsService) run() {
 	})
 }
 
-// openAtLast opens the database, however often that has to be tried, until ctx ends.
-func (a *analyticsService) openAtLast(ctx context.Context) bool {
-	last := ""
-	for !a.ready() {
-		err := a.open(ctx)
-		if err == nil {
-			if last != "" || a.conf.URL != analyticsMemory {
-				a.log.Info("analytics database opened")
-			}
-			return true
-		}
-		if ctx.Err() == nil && err.Error() != last {
-			a.log.Warn("analytics database unavailable; will retry", "err", err)
-			last = err.Error()
-		}
-		if !backoff.Sleep(ctx, openAgain) {
-			return false
-		}
+// openLate opens the database, however often that has to be tried, until ctx ends.
+func (a *analyticsService) openLate(ctx context.Context) bool {
+	awaited := a.conf.URL != analyticsMemory
+	opened := openAtLast(ctx, openAgain, "", a.open, func(err error) {
+		awaited = true
+		a.log.Warn("analytics database unavailable; will retry", "err", err)
+	})
+	if opened && awaited {
+		a.log.Info("analytics database opened")
 	}
-	return true
+	return opened
 }
 
 // end ends counting: at once, or after what a local queue holds, for some seconds at
@@ -258,7 +248,9 @@ func (s *Server) openAnalytics() (err error) {
 			return fmt.Errorf("--events: %w", err)
 		}
 	}
-	s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.metrics.Register)
+	if s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.metrics.Register); err == nil {
+		s.closers = append(s.closers, s.analytics.close)
+	}
 	return err
 }
 

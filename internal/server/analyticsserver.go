@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -58,12 +57,14 @@ type AnalyticsServer struct {
 	build     Build
 	log       *slog.Logger
 	token     string
+	certs     certificates
 	cert      *certfile.Certificate // nil without one
 	registry  *prometheus.Registry
 	analytics *analyticsService
 	// dashboard shows what is kept: rules, the live stream and actions are the nodes'.
 	dashboard *dashboard.Dashboard
 	guesses   *guesses.Bound
+	closers   closers
 	draining  atomic.Bool
 }
 
@@ -73,7 +74,7 @@ func NewAnalytics(conf *AnalyticsConfig, build Build, log *slog.Logger) (*Analyt
 	if err := conf.check(); err != nil {
 		return nil, err
 	}
-	s := &AnalyticsServer{conf: conf, build: build, log: log, registry: prometheus.NewRegistry()}
+	s := &AnalyticsServer{conf: conf, build: build, log: log, certs: certificates{log: log}, registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -89,19 +90,20 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.token == "" && !loopback {
 		return fmt.Errorf("--listen %s can be reached from other machines and there is no token: give --admin-token-file FILE, or listen on 127.0.0.1", s.conf.Listen)
 	}
-	if files := s.conf.TLS; files.Cert != "" {
-		if s.cert, err = certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA}, s.log); err != nil {
-			return err
-		}
-	} else if s.token != "" && !loopback {
+	if s.cert, err = s.certs.open(s.conf.TLS, ""); err != nil {
+		return err
+	}
+	if s.cert == nil && s.token != "" && !loopback {
 		s.log.Warn("token is sent in clear text; set --tls-cert and --tls-key", "addr", s.conf.Listen)
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
 		return err
 	}
+	s.closers = append(s.closers, s.guesses.Close)
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
 		return err
 	}
+	s.closers = append(s.closers, s.dashboard.Close)
 	kind, err := queueOf("--events", s.conf.Events)
 	if err != nil {
 		return err
@@ -113,23 +115,15 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.conf.URL == analyticsMemory {
 		s.log.Warn("events of the queue are kept in memory and lost with this process; set --analytics sqlite:PATH or postgres://...")
 	}
-	s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.registry.Register)
+	if s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.registry.Register); err == nil {
+		s.closers = append(s.closers, s.analytics.close)
+	}
 	return err
 }
 
 // Close frees what NewAnalytics opened. A process that ran has closed itself.
 func (s *AnalyticsServer) Close() error {
-	var errs []error
-	if s.dashboard != nil {
-		errs = append(errs, s.dashboard.Close())
-	}
-	if s.guesses != nil {
-		errs = append(errs, s.guesses.Close())
-	}
-	if s.analytics != nil {
-		errs = append(errs, s.analytics.close())
-	}
-	return errors.Join(errs...)
+	return s.closers.close()
 }
 
 // notReady says why no questions are answered, empty when they are.
@@ -146,7 +140,7 @@ func (s *AnalyticsServer) notReady() string {
 // handler serves questions, metrics and health.
 func (s *AnalyticsServer) handler() http.Handler {
 	mux := http.NewServeMux()
-	addProbes(mux, probe{notReady: s.notReady}, "/healthz/ready")
+	addProbes(mux, s.notReady, nil, "/healthz/ready")
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
@@ -179,15 +173,16 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer stopWatching()
-	if s.cert != nil {
-		watchers.Go(func() { s.cert.Watch(watching) })
-	}
+	watchers.Go(func() { s.certs.watch(watching) })
 	s.analytics.run()
 	serving, endServing := context.WithCancel(context.Background())
 	defer endServing()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(serving, listen.Limit(ln, listen.Limits{Max: maxConns, Log: s.log})) }()
-	s.announce(ln, ready)
+	s.log.Info("listening", "section", "analytics", "addr", ln.Addr().String(), "tls", s.cert != nil)
+	if ready != nil {
+		ready(urlOf(ln.Addr(), "", s.cert != nil))
+	}
 	select {
 	case <-ctx.Done():
 	case err := <-served:
@@ -201,11 +196,4 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	}
 	s.log.Info("drained")
 	return nil
-}
-
-func (s *AnalyticsServer) announce(ln net.Listener, ready func(url string)) {
-	s.log.Info("listening", "section", "analytics", "addr", ln.Addr().String(), "tls", s.cert != nil)
-	if ready != nil {
-		ready(urlOf(ln.Addr(), "", s.cert != nil))
-	}
 }

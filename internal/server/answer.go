@@ -58,12 +58,9 @@ func (a *Answer) writer(partitionKey []byte) (*answer.Writer, error) {
 
 // answer returns the writer that all front ends share.
 func (c *Config) answer() (*answer.Writer, error) {
-	if c.Answer.PartitionKeyFile == "" {
-		return c.Answer.writer(nil)
-	}
-	key, err := readSecret(c.Answer.PartitionKeyFile)
+	key, err := readSecret("response.partition_key_file", c.Answer.PartitionKeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("response.partition_key_file: %w", err)
+		return nil, err
 	}
 	return c.Answer.writer(key)
 }

@@ -16,14 +16,9 @@ type certificates struct {
 	all []*certfile.Certificate
 }
 
-// open opens the certificate of a listener, nil for one without.
-func (c *certificates) open(files TLS) (*certfile.Certificate, error) {
-	return c.openNamed(files, "")
-}
-
-// openNamed is open with the name that the certificates of clients must be for, empty for
-// any.
-func (c *certificates) openNamed(files TLS, client string) (*certfile.Certificate, error) {
+// open opens the certificate of a listener, nil for one without. client is the name that
+// the certificates of clients must be for, empty for any.
+func (c *certificates) open(files TLS, client string) (*certfile.Certificate, error) {
 	if files.Cert == "" {
 		return nil, nil
 	}

@@ -107,17 +107,11 @@ func (u *unasked) finding(a *asks, path string) *rules.Error {
 // check reports everything about c that can be seen to be wrong without
 // opening anything.
 func (c *Config) check() error {
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" && !hasLimits(c.Routes) {
-		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
-	}
-	return c.checkSettings()
-}
-
-// checkSettings is check of what is given, whether or not there is anything to decide by.
-func (c *Config) checkSettings() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" && !hasLimits(c.Routes) {
+		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call")
+	}
 	if c.HTTP.Listen == "" && (c.forwards() || c.ForwardAuth.Prefix != "") {
 		bad("--http (http.listen) is empty, and the gateway and forward-auth answer there: give a port, such as 8080")
 	}
@@ -127,22 +121,14 @@ func (c *Config) checkSettings() error {
 	if c.StoreHeld < shared.MinBytes {
 		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
 	}
-	if err := c.checkRegions(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.checkRegions())
 	if c.API.Domain == "" {
 		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")
 	}
-	if _, err := c.trusted(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := c.gateway(); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.Identity.check(), c.checkAsked())
-	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
-		errs = append(errs, err)
-	}
+	_, trust := c.trusted()
+	_, gateway := c.gateway()
+	_, proxies := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol)
+	errs = append(errs, trust, gateway, c.Identity.check(), c.checkAsked(), proxies)
 	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
 	errs = append(errs, checkBounds(c, "", c.isSet)...)
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {

@@ -168,9 +168,9 @@ func (c *Config) trusted() ([]netip.Prefix, error) { return prefixes("--trust", 
 func (a *Admin) token() (string, error) {
 	token := string(a.Token)
 	if a.TokenFile != "" {
-		data, err := readSecret(a.TokenFile)
+		data, err := readSecret("admin token", a.TokenFile)
 		if err != nil {
-			return "", fmt.Errorf("admin token: %w", err)
+			return "", err
 		}
 		token = strings.TrimSpace(string(data))
 		if token == "" {
@@ -190,6 +190,6 @@ func sharedAddrs(c *Config) (func(netip.Addr) bool, error) {
 		return nil, err
 	}
 	return func(a netip.Addr) bool {
-		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+		return a.IsLoopback() || containsAddr(proxies, a)
 	}, nil
 }

@@ -146,7 +146,7 @@ func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
 	}
 	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
-	case hasKeys(v) && (n.Kind == yaml.MappingNode || !isText):
+	case (n.Kind == yaml.MappingNode || !isText) && hasKeys(v):
 		f.section(v, n, key+".")
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		f.list(v, n, key)

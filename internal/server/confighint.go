@@ -69,7 +69,7 @@ func sectionHint(key string, n *yaml.Node, known []string) string {
 
 // leafHint says how the value of a key is written that is a limit.
 func leafHint(key string) string {
-	if key == "limits" || strings.HasSuffix(key, ".limit") {
+	if key == "limits" || strings.HasSuffix(key, ".limit") && !isInShed(key) {
 		return " (write it in words, such as 100/minute by ip)"
 	}
 	return ""

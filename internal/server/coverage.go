@@ -27,15 +27,6 @@ type coverage struct {
 	asksNow atomic.Pointer[asks]
 }
 
-// openRulesOf opens the rules of a node, and what looks at who meets them.
-func openRulesOf(s *Server) (err error) {
-	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
-		return err
-	}
-	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
-	return checkSources(s.rules.words, s.conf, s.identity.Resolver)
-}
-
 // checkSources reports a limit in words that counts by what no request of the gateway,
 // or of proxies that ask, has: it would never hold.
 func checkSources(w *wordRules, c *Config, who *identity.Resolver) error {
@@ -84,18 +75,11 @@ func (s *coverage) watch(ctx context.Context) {
 	if s.checked == 0 {
 		return
 	}
-	live := s.rules.live
-	for {
-		changed := live.Changed()
-		if live.Status().Successes != s.checked {
+	followRules(ctx, s.rules.live, func() {
+		if s.rules.live.Status().Successes != s.checked {
 			s.warn()
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 // warnOfNeverPaths tells of routes that no request takes.
@@ -171,15 +155,6 @@ func (s *coverage) isAsked(set *rules.Set) func(*rules.Rule) bool {
 		return func(*rules.Rule) bool { return false }
 	}
 	return func(r *rules.Rule) bool { return a.asked[r] }
-}
-
-// countUnasked is how many rules in use are not asked.
-func (s *coverage) countUnasked() int {
-	a, err := s.asksOf(s.rules.set())
-	if err != nil {
-		return 0
-	}
-	return a.rulesUnasked()
 }
 
 // maxUnaskedWarnings is how many rules that are not asked are logged one by one.

@@ -68,7 +68,7 @@ func (e *Events) check() error {
 			errs = append(errs, err)
 		}
 	}
-	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, isNoNode) {
 		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
 	}
 	if e.Region != "" && !regionName.MatchString(e.Region) {
@@ -82,35 +82,31 @@ func eventRegion(c *Config) string { return cmp.Or(c.Events.Region, c.Region) }
 
 // node returns the name of this node.
 func (e *Events) node() string {
-	name := e.Node
-	if name == "" {
-		var err error
-		if name, err = os.Hostname(); err != nil {
-			return "node"
-		}
-	}
-	name = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || r == '/' {
+	name := strings.Map(func(r rune) rune {
+		if isNoNode(r) {
 			return '-'
 		}
 		return r
-	}, name)
+	}, cmp.Or(e.Node, nodeName(), "node"))
 	return name[:min(len(name), maxNode)]
+}
+
+// isNoNode reports whether the name of a node cannot have r.
+func isNoNode(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
+
+// nodeName is the name of the machine, empty where it has none.
+func nodeName() string {
+	name, _ := os.Hostname() // empty with an error
+	return name
 }
 
 // secret returns what hashes of keys are keyed with, nothing for a random one.
 func (e *Events) secret() ([]byte, error) {
-	if e.SecretFile == "" {
-		return nil, nil
+	secret, err := readSecret("--events-secret-file", e.SecretFile)
+	if e.SecretFile != "" && err == nil && len(secret) < minSecret {
+		return nil, fmt.Errorf("--events-secret-file: %s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
 	}
-	secret, err := readSecret(e.SecretFile)
-	if err == nil && len(secret) < 16 {
-		err = fmt.Errorf("%s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--events-secret-file: %w", err)
-	}
-	return secret, nil
+	return secret, err
 }
 
 // eventPipeline is how a node tells of its decisions.
@@ -174,7 +170,7 @@ func (s *Server) openEvents() error {
 	if t.observer, err = event.New(opt); err != nil {
 		return errors.Join(err, t.close())
 	}
-	s.events = t
+	s.events, s.closers = t, append(s.closers, t.close)
 	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
 	if s.store.shared != nil {
 		source.IsStoreUp = func() bool {

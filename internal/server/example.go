@@ -14,13 +14,9 @@ import (
 
 // exampleQuestion is the body of a question to the API that meets a limit.
 type exampleQuestion struct {
-	Domain      string              `json:"domain"`
-	Descriptors []exampleDescriptor `json:"descriptors"`
-	Lease       string              `json:"lease,omitempty"`
-}
-
-type exampleDescriptor struct {
-	Entries []weir.Entry `json:"entries"`
+	Domain      string                `json:"domain"`
+	Descriptors []ExplainedDescriptor `json:"descriptors"`
+	Lease       string                `json:"lease,omitempty"`
 }
 
 // A guide writes commands that meet the rules of a node.
@@ -83,13 +79,10 @@ func (s *guide) howToAskAsProxy(url string) string {
 	if s.conf.ForwardAuth.Prefix == "" || err != nil || c.clientHeader() != defaultClientHeader || c.Proxies.Form != "" || c.Proxies.Hops != 0 || strings.HasPrefix(url, unixPrefix) {
 		return ""
 	}
-	trusts := func(a netip.Addr) bool {
-		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
 	switch {
-	case !trusts(loopback4):
+	case !containsAddr(trusted, loopback4):
 		return ""
-	case !trusts(netip.IPv6Loopback()):
+	case !containsAddr(trusted, netip.IPv6Loopback()):
 		url = onLoopback4(url)
 	}
 	path, flags := s.exampleRequest()
@@ -215,14 +208,14 @@ func trustsLoopback(c *Config) bool {
 // trusts reports whether --trust has a.
 func trusts(c *Config, a netip.Addr) bool {
 	trusted, err := c.trusted()
-	return err == nil && slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	return err == nil && containsAddr(trusted, a)
 }
 
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
 	if s.rules.words.general > 0 {
-		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{s.rules.words.limits[0].example(entryClientID)}}}
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: s.rules.words.limits[0].example(entryClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {
@@ -275,7 +268,7 @@ func (s *guide) questionFor(r *rules.Rule, entries []weir.Entry) *exampleQuestio
 	if !slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce || o.Role == weir.Own }) {
 		return nil
 	}
-	q := &exampleQuestion{Domain: r.Domain, Descriptors: []exampleDescriptor{{entries}}}
+	q := &exampleQuestion{Domain: r.Domain, Descriptors: []ExplainedDescriptor{{Entries: entries}}}
 	if slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Limit.Traits()&weir.Leases != 0 }) {
 		q.Lease = "example"
 	}

@@ -69,9 +69,7 @@ func (c *Config) route(i int) (gateway.Route, error) {
 		},
 	}
 	var err error
-	if r.Upstream != "" {
-		out.Forward.Upstream, err = parseUpstream(fmt.Sprintf("routes[%d].upstream", i), r.Upstream)
-	}
+	out.Forward.Upstream, err = parseUpstream(fmt.Sprintf("routes[%d].upstream", i), r.Upstream)
 	if r.Upstream == "" && c.Upstream == "" && c.forwards() {
 		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
 	}
@@ -97,17 +95,12 @@ func (c *Config) gateway() (gateway.Options, error) {
 		ProxyHeaders: c.Identity.proxyHeaders(),
 		HalfClosed:   g.HalfClosed,
 	}
-	var errs []error
 	var err error
-	if opt.Default.Upstream, err = c.upstream(); err != nil {
-		errs = append(errs, err)
-	}
+	opt.Default.Upstream, err = c.upstream()
+	errs := []error{err}
 	for i := range c.Routes {
 		r, err := c.route(i)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		opt.Routes = append(opt.Routes, r)
+		opt.Routes, errs = append(opt.Routes, r), append(errs, err)
 	}
 	if g.ConnectTimeout <= 0 || g.HeaderTimeout <= 0 || g.MaxDelay <= 0 || g.MaxWaiting <= 0 || g.HalfClosed <= 0 {
 		errs = append(errs, errors.New("gateway.connect_timeout, gateway.header_timeout, gateway.max_delay, gateway.max_delayed and gateway.half_closed_timeout must be more than 0"))
@@ -118,8 +111,11 @@ func (c *Config) gateway() (gateway.Options, error) {
 	return opt, errors.Join(errs...)
 }
 
-// parseUpstream reads the URL that what names.
+// parseUpstream reads the URL that what names, nil for an empty one.
 func parseUpstream(what, text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -135,12 +131,7 @@ func parseUpstream(what, text string) (*url.URL, error) {
 }
 
 // upstream returns the URL to forward to, nil when there is none.
-func (c *Config) upstream() (*url.URL, error) {
-	if c.Upstream == "" {
-		return nil, nil
-	}
-	return parseUpstream("--upstream", c.Upstream)
-}
+func (c *Config) upstream() (*url.URL, error) { return parseUpstream("--upstream", c.Upstream) }
 
 // asked reports whether proxies ask here about requests that they forward
 // themselves.

@@ -79,7 +79,7 @@ func openGRPC(s *Server) (frontend, error) {
 			services, names = append(services, svc), append(names, svc.name)
 		}
 	}
-	cert, err := s.certs.openNamed(c.TLS, c.ClientSAN)
+	cert, err := s.certs.open(c.TLS, c.ClientSAN)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -149,7 +149,7 @@ func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 func (t trustingServer) trusts(a netip.Addr) bool {
-	if slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	if containsAddr(t.trust, a) {
 		return true
 	}
 	if log := t.refused.Log(t.log, a); log != nil {

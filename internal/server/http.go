@@ -14,14 +14,11 @@ import (
 // openReserver builds what reservations are made by, unless the store cannot
 // keep them.
 func (s *Server) openReserver() error {
-	opt := reserve.Options{TTL: s.conf.API.ReserveTTL, Region: s.conf.Region}
-	if f := s.conf.API.ReserveKeyFile; f != "" {
-		var err error
-		if opt.Secret, err = readSecret(f); err != nil {
-			return fmt.Errorf("--reserve-key-file: %w", err)
-		}
+	secret, err := readSecret("--reserve-key-file", s.conf.API.ReserveKeyFile)
+	if err != nil {
+		return err
 	}
-	r, err := reserve.New(s.limiter, opt)
+	r, err := reserve.New(s.limiter, reserve.Options{TTL: s.conf.API.ReserveTTL, Region: s.conf.Region, Secret: secret})
 	if err != nil {
 		return fmt.Errorf("--reserve-key-file, api.reserve_ttl: %w", err)
 	}
@@ -83,7 +80,7 @@ func openHTTP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certs.open(s.conf.HTTP.TLS)
+	cert, err := s.certs.open(s.conf.HTTP.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/credentials"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/address"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -79,7 +81,7 @@ func (c *Identity) clientHeader() string {
 // proxyHeaders returns the headers that name a user or a tier.
 func (c *Identity) proxyHeaders() []string {
 	var out []string
-	for _, s := range append(append([]string{}, c.User...), c.Tier...) {
+	for _, s := range slices.Concat(c.User, c.Tier) {
 		if name, ok := strings.CutPrefix(s, "header:"); ok {
 			out = append(out, name)
 		}
@@ -123,22 +125,12 @@ func (c *Identity) jwt() (opt credentials.JWTOptions, ok bool, err error) {
 		KeyFile: j.KeyFile, URL: j.URL, Algorithms: j.Algorithms, Issuers: j.Issuers, Audiences: j.Audiences,
 		Leeway: j.Leeway, Refresh: j.Refresh, CacheSize: int(min(max(j.CacheSize, -1), 1<<30)),
 	}
-	if j.SecretFile != "" {
-		if opt.Secret, err = secretOf("identity.jwt.secret_file", j.SecretFile); err != nil {
-			return opt, false, err
-		}
+	if opt.Secret, err = readSecret("identity.jwt.secret_file", j.SecretFile); err != nil {
+		return opt, false, err
 	}
 	ok = j.KeyFile != "" || j.URL != "" || j.SecretFile != "" ||
 		len(j.From)+len(j.Algorithms)+len(j.Issuers)+len(j.Audiences) > 0
 	return opt, ok, nil
-}
-
-func secretOf(key, path string) (identity.Secret, error) {
-	data, err := readSecret(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	return identity.Secret(data), nil
 }
 
 // open returns a resolver, and the file of API keys if there is one. Unless it fetches, no
@@ -149,10 +141,8 @@ func (c *Identity) open(log *slog.Logger, fetches bool) (*identity.Resolver, *cr
 		return nil, nil, err
 	}
 	opt.Log = log
-	if c.APIKey.SecretFile != "" {
-		if opt.APIKey.Secret, err = secretOf("identity.api_key.secret_file", c.APIKey.SecretFile); err != nil {
-			return nil, nil, err
-		}
+	if opt.APIKey.Secret, err = readSecret("identity.api_key.secret_file", c.APIKey.SecretFile); err != nil {
+		return nil, nil, err
 	}
 	jwt, ok, err := c.jwt()
 	if err != nil {
@@ -265,19 +255,16 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range list {
 		s = strings.TrimSpace(s)
-		if a, err := netip.ParseAddr(s); err == nil {
-			a = a.Unmap().WithZone("")
-			out = append(out, netip.PrefixFrom(a, a.BitLen()))
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
+		p, ok := address.Parse(s)
+		if !ok {
 			return nil, fmt.Errorf("%s %q is neither an address nor a prefix such as 10.0.0.0/8", flag, s)
 		}
-		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // addresses are compared unmapped
-			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-		}
-		out = append(out, p.Masked())
+		out = append(out, p)
 	}
 	return out, nil
+}
+
+// containsAddr reports whether a is in one of the prefixes.
+func containsAddr(list []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -26,12 +25,7 @@ func IsConfig(path string) bool {
 			return false
 		}
 	}
-	var keys []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
-			keys = append(keys, name)
-		}
-	}
+	_, keys := fieldsOf(reflect.ValueOf(Config{}))
 	found := false
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		switch name := top.Content[i].Value; {

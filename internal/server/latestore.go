@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
@@ -34,8 +35,6 @@ const openEvery = time.Second
 // was opened every call fails at once, so that limits are decided by their failure
 // policies. Safe for concurrent use.
 type lateStore[S weir.Store] struct {
-	// open opens the store and checks it.
-	open func(context.Context) (S, error)
 	name string
 	log  *slog.Logger
 	// calls measures, failure says why a call failed.
@@ -49,55 +48,45 @@ type lateStore[S weir.Store] struct {
 	done   sync.WaitGroup
 }
 
-// openLate opens the store that name names, as setting has it. If it cannot be reached and late says
-// so, the store that is returned goes on trying; what a store that was reached says
-// is wrong is an error all the same.
-func openLate[S weir.Store](setting, name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
-	s := &lateStore[S]{open: open, name: name, log: log, calls: metrics.NewCalls(), failure: netFailure, cancel: func() {}}
-	opened, err := open(context.Background())
+// newLate returns the store that name names before it is opened. failure says why a call
+// of it failed.
+func newLate[S weir.Store](name string, log *slog.Logger, failure func(error) metrics.Failure) *lateStore[S] {
+	return &lateStore[S]{name: name, log: log, calls: metrics.NewCalls(), failure: failure, cancel: func() {}}
+}
+
+// start opens the store, as setting has it. If it cannot be reached and late says so, it
+// goes on trying; what a store that was reached says is wrong is an error all the same.
+func (s *lateStore[S]) start(setting string, late bool, open func(context.Context) (S, error), unreachable func(error) bool) error {
+	try := func(ctx context.Context) error {
+		opened, err := open(ctx)
+		if err == nil {
+			s.store.Store(&opened)
+		}
+		return err
+	}
+	err := try(context.Background())
 	switch {
 	case err == nil:
-		s.store.Store(&opened)
-		return s, nil
+		return nil
 	case !unreachable(err):
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return fmt.Errorf("%s: %w", setting, err)
 	case !late:
-		return nil, fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
-	}
-	if setting == theStore {
-		log.Warn("started without the store; decisions follow on_store_error until it is reached", "store", name, "err", err)
-	} else {
-		log.Warn("started without another region; admission is bounded by max_overshoot until it is reached", "setting", setting, "store", name, "err", err)
+		return fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
+	case setting == theStore:
+		s.log.Warn("started without the store; decisions follow on_store_error until it is reached", "store", s.name, "err", err)
+	default:
+		s.log.Warn("started without another region; admission is bounded by max_overshoot until it is reached", "setting", setting, "store", s.name, "err", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.done.Go(func() { s.keepTrying(ctx, err) })
-	return s, nil
-}
-
-// keepTrying opens the store until it is open or ctx ends. What is wrong is logged
-// whenever it changes; last was.
-func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
-	began := time.Now()
-	tick := time.NewTicker(openEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		opened, err := s.open(ctx)
-		if err == nil {
-			s.store.Store(&opened)
+	s.done.Go(func() {
+		began := time.Now()
+		failed := func(err error) { s.log.Warn("store unavailable; will retry", "store", s.name, "err", err) }
+		if backoff.Sleep(ctx, openEvery) && openAtLast(ctx, openEvery, err.Error(), try, failed) {
 			s.log.Info("store reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))
-			return
 		}
-		if ctx.Err() == nil && err.Error() != last.Error() {
-			s.log.Warn("store unavailable; will retry", "store", s.name, "err", err)
-			last = err
-		}
-	}
+	})
+	return nil
 }
 
 // logReached logs at the start what was reached, if it was.
@@ -147,19 +136,15 @@ func (s *lateStore[S]) begin(ctx context.Context, limits int) (context.Context, 
 
 // note measures a call that has ended. report is what begin returned.
 func (s *lateStore[S]) note(took time.Duration, err error, report func(failure string)) {
-	why := metrics.NoFailure
+	why, word := metrics.NoFailure, ""
 	if err != nil {
 		why = s.failure(err)
+		word = why.String()
 	}
 	s.calls.Observe(took, why)
-	if report == nil {
-		return
+	if report != nil {
+		report(word)
 	}
-	if why == metrics.NoFailure {
-		report("")
-		return
-	}
-	report(why.String())
 }
 
 // netFailure tells failures of the network.
@@ -288,15 +273,14 @@ func (s lateRedis) Forget(ctx context.Context, key string, l *weir.Limit) (bool,
 }
 
 // openDriven opens the Redis that url names, as setting has it, with options that have a
-// Logger. See openLate.
+// Logger. See lateStore.start.
 func openDriven(setting, url string, mayServe bool, opt redis.Options) (drivenRedis, error) {
 	shards, tuning, err := redis.Layout(url, opt)
 	if err != nil {
 		return drivenRedis{}, fmt.Errorf("%s: %w", setting, err)
 	}
-	var late *lateStore[*redis.Store]
-	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
-	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
+	late := newLate[*redis.Store](withoutPasswords(url), opt.Logger, redisFailure)
+	tuning.Begun, tuning.Ended = late.begin, late.note
 	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*redis.Store, error) {
 		s, err := redis.Open(ctx, url, opt)
@@ -305,10 +289,8 @@ func openDriven(setting, url string, mayServe bool, opt redis.Options) (drivenRe
 		}
 		return s, err
 	}
-	late, err = openLate(setting, withoutPasswords(url), mayServe, opt.Logger, open, redis.Unreachable)
-	if err != nil {
+	if err := late.start(setting, mayServe, open, redis.Unreachable); err != nil {
 		return drivenRedis{}, err
 	}
-	late.failure = redisFailure
 	return drivenRedis{lateRedis{late}, driver}, nil
 }

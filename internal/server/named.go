@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"github.com/weirlimit/weir/identity"
@@ -47,7 +46,7 @@ func readNamed(c *Config) *named {
 	if n.set = noRules; c.Rules != "" {
 		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})
 	}
-	if _, err := c.gateway(); err == nil && unknown == nil && n.set != nil && c.makesDescriptors() { // else checkSettings reports it
+	if _, err := c.gateway(); err == nil && unknown == nil && n.set != nil && c.makesDescriptors() { // else check reports it
 		bad((&asks{conf: c, who: n.who, set: n.set}).plans())
 	}
 	return n
@@ -62,26 +61,22 @@ func (n *named) close() {
 
 // readFiles reads the secrets and certificates that c names.
 func readFiles(c *Config) error {
-	_, err := c.Admin.token()
-	errs := []error{err}
-	_, err = c.answer()
-	errs = append(errs, err)
+	_, token := c.Admin.token()
+	_, partitionKey := c.answer()
+	errs := []error{token, partitionKey}
 	if c.RESP.Listen != "" {
 		_, err := c.RESP.password()
 		errs = append(errs, err)
 	}
-	if f := c.API.ReserveKeyFile; f != "" {
-		if _, err := readSecret(f); err != nil {
-			errs = append(errs, fmt.Errorf("--reserve-key-file: %w", err))
-		}
-	}
+	_, err := readSecret("--reserve-key-file", c.API.ReserveKeyFile)
+	errs = append(errs, err)
 	certs := certificates{log: slog.New(slog.DiscardHandler)}
 	for _, listener := range []struct {
 		address string
 		tls     TLS
 	}{{c.HTTP.Listen, c.HTTP.TLS}, {c.Admin.Listen, c.Admin.TLS}, {c.GRPC.Listen, c.GRPC.TLS}, {c.RESP.Listen, c.RESP.TLS}} {
 		if listener.address != "" {
-			_, err := certs.open(listener.tls)
+			_, err := certs.open(listener.tls, "")
 			errs = append(errs, err)
 		}
 	}

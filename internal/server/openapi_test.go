@@ -49,7 +49,7 @@ func registered(t *testing.T) []string {
 				switch f := call.Fun.(type) {
 				case *ast.Ident:
 					if f.Name == "addProbes" {
-						for _, arg := range call.Args[2:] {
+						for _, arg := range call.Args[3:] {
 							patterns = append(patterns, "GET "+literal(arg))
 						}
 					}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -59,15 +58,6 @@ func (s *Server) openOverlay() error {
 	})
 	s.rules.overlay = s.overlay
 	return err
-}
-
-// nodeName is the name of this node in the history of changes.
-func nodeName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
 }
 
 // limitRefs are the limits whose mode operators may change, with the words that name

@@ -28,20 +28,16 @@ func (r *readiness) notReady() string {
 	return ""
 }
 
-// addHealth adds the probes of a node.
-func (r *readiness) addHealth(mux *http.ServeMux) { r.addNoted(mux, nil) }
-
-// addNoted adds the probes of a node to mux; what note returns is a second line of
-// readiness, for a person who asks. The node is ready all the same.
-func (r *readiness) addNoted(mux *http.ServeMux, note func() string) {
-	addProbes(mux, probe{r.notReady, note}, "/healthz/ready", "/healthcheck")
+// addHealth adds the probes of a node to mux; see addProbes.
+func (r *readiness) addHealth(mux *http.ServeMux, note func() string) {
+	addProbes(mux, r.notReady, note, "/healthz/ready", "/healthcheck")
 }
 
 // withHealth adds the probes to a handler whose paths they do not meet, as
 // envoyproxy/ratelimit has /healthcheck beside its API.
 func (r *readiness) withHealth(next http.Handler) http.Handler {
 	probes := http.NewServeMux()
-	r.addHealth(probes)
+	r.addHealth(probes, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		// A second mux for every request would cost more than the look.
 		if strings.HasPrefix(req.URL.Path, "/health") {
@@ -52,30 +48,27 @@ func (r *readiness) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// probe says why a node takes no requests, and what is to be known of one that does. Note
-// may be nil.
-type probe struct{ notReady, note func() string }
-
 // readyPath is where the note is: other paths answer as elsewhere.
 const readyPath = "/healthz/ready"
 
 // addProbes adds the probes to mux, with readiness at the paths. They need no token: they
-// tell nothing but whether the node is well, to a kubelet that has none.
-func addProbes(mux *http.ServeMux, p probe, paths ...string) {
+// tell nothing but whether the node is well, to a kubelet that has none. notReady says why it
+// takes no requests; what note returns, if it is not nil, is a second line for a person who
+// asks a node that is ready.
+func addProbes(mux *http.ServeMux, notReady, note func() string, paths ...string) {
 	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	for _, path := range paths {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			if why := p.notReady(); why != "" {
+			if why := notReady(); why != "" {
 				w.Header().Set("Retry-After", "1")
 				http.Error(w, why, http.StatusServiceUnavailable)
 				return
 			}
 			fmt.Fprintln(w, "OK")
-			if p.note == nil || path != readyPath {
-				return
-			}
-			if text := p.note(); text != "" {
-				fmt.Fprintln(w, text)
+			if note != nil && path == readyPath {
+				if text := note(); text != "" {
+					fmt.Fprintln(w, text)
+				}
 			}
 		})
 	}

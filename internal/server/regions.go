@@ -67,17 +67,13 @@ func (c *Config) checkRegions() error {
 	case !regionName.MatchString(c.Region):
 		return fmt.Errorf("--region %q is not a name of letters, digits, dots and dashes", c.Region)
 	}
-	others := 0
 	for _, r := range all {
-		switch {
-		case r.name != c.Region:
-			others++
-		case c.Store != defaultStore && c.Store != r.url:
+		if r.name == c.Region && c.Store != defaultStore && c.Store != r.url {
 			return fmt.Errorf("--store and the URL of %s in --regions differ: leave --store out", c.Region)
 		}
 	}
 	switch own := c.storeOfRegion(); {
-	case others == 0:
+	case c.regionCount() == 1:
 		return fmt.Errorf("--region %s without other regions: name their stores, such as --regions \"us=redis://redis.us:6379\"; to tell of it in events alone give --events-region", c.Region)
 	case own == defaultStore:
 		return fmt.Errorf("--region %s has no store: add %[1]s=URL to --regions, or give --store", c.Region)

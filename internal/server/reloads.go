@@ -136,11 +136,11 @@ func (h *reloads) ask(asked bool) {
 	h.asked = asked
 }
 
-// follow notes attempts until ctx ends.
-func (h *reloads) follow(ctx context.Context, live *rules.Live, log *slog.Logger) {
+// followRules calls look now, and after each attempt to read the rules, until ctx ends.
+func followRules(ctx context.Context, live *rules.Live, look func()) {
 	for {
 		changed := live.Changed()
-		h.note(live, log)
+		look()
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -51,11 +51,8 @@ func (r *RESP) password() (string, error) {
 	if r.PasswordFile == "" {
 		return string(r.Password), nil
 	}
-	data, err := readSecret(r.PasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("--resp-password-file: %w", err)
-	}
-	return string(data), nil
+	data, err := readSecret("--resp-password-file", r.PasswordFile)
+	return string(data), err
 }
 
 // openRESP builds the listener for Redis clients.
@@ -68,7 +65,7 @@ func openRESP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certs.open(c.TLS)
+	cert, err := s.certs.open(c.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}

@@ -62,10 +62,7 @@ func (r *ruleSet) Describe() any {
 	for _, l := range r.words.limits {
 		book.Limits = append(book.Limits, l.text)
 	}
-	if r.live == nil {
-		return book
-	}
-	set := r.live.Set()
+	set := r.set()
 	asked := r.asked(set)
 	for _, rule := range set.Rules() {
 		book.Rules = append(book.Rules, describedRule{

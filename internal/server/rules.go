@@ -115,7 +115,7 @@ func (r *ruleSet) watch(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(func() { r.history.follow(ctx, r.live, r.log) })
+	following.Go(func() { followRules(ctx, r.live, func() { r.history.note(r.live, r.log) }) })
 	defer following.Wait()
 	if err := r.live.Watch(ctx); err != nil {
 		r.log.Error("rules watch failed; reload with SIGHUP", "err", err)
@@ -185,18 +185,27 @@ func (r *ruleSet) status() ruleStatus {
 	s := r.live.Status()
 	out.Generation, out.LoadedAt, out.Hash, out.Files, out.Rules = s.Generation, &s.LoadedAt, s.Hash, s.Files, s.Rules
 	out.Successes, out.Failures, out.Reloads = s.Successes, s.Failures, r.history.list()
-	set := r.live.Set()
-	asked := r.asked(set)
-	for _, rule := range set.Rules() {
-		if rule.Decides() && !asked(rule) && len(out.Unasked) < maxUnaskedShown {
-			out.Unasked = append(out.Unasked, rule.Domain+"/"+rule.Path)
-		}
+	unasked := r.unasked()
+	for _, rule := range unasked[:min(len(unasked), maxUnaskedShown)] {
+		out.Unasked = append(out.Unasked, rule.Domain+"/"+rule.Path)
 	}
 	for _, w := range s.Warnings {
 		out.Warnings = append(out.Warnings, w.Error())
 	}
 	if s.Err != nil {
 		out.Error, out.FailedAt = s.Err.Error(), &s.FailedAt
+	}
+	return out
+}
+
+// unasked returns the rules of the files that decide something, and that nobody can meet.
+func (r *ruleSet) unasked() (out []*rules.Rule) {
+	set := r.set()
+	asked := r.asked(set)
+	for _, rule := range set.Rules() {
+		if rule.Decides() && !asked(rule) {
+			out = append(out, rule)
+		}
 	}
 	return out
 }

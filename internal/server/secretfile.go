@@ -14,17 +14,21 @@ const maxSecret = 4096
 // bytes.
 const minSecret = 16
 
-// readSecret reads the file of a secret. One newline at its end is no part of the
-// secret: editors and most commands write one, and the other side has none.
-func readSecret(path string) ([]byte, error) {
+// readSecret reads the file of a secret, nothing without a path. name is what errors call
+// it. One newline at its end is no part of the secret: editors and most commands write one,
+// and the other side has none.
+func readSecret(name, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
 	secret, err := regular.Read(path, maxSecret)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	secret = bytes.TrimSuffix(secret, []byte("\n"))
 	secret = bytes.TrimSuffix(secret, []byte("\r"))
 	if len(secret) == 0 {
-		return nil, fmt.Errorf("%s is empty", path)
+		return nil, fmt.Errorf("%s: %s is empty", name, path)
 	}
 	return secret, nil
 }

@@ -66,6 +66,7 @@ type Server struct {
 	listeners []frontend
 	certs     certificates
 	token     string
+	closers   closers
 
 	state readiness
 }
@@ -117,57 +118,33 @@ func (s *Server) open() (err error) {
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
 		return err
 	}
+	s.closers = append(s.closers, s.guesses.Close)
 	if s.answer, err = s.conf.answer(); err != nil {
 		return err
 	}
 	if s.identity, err = openCallers(&s.conf.Identity, s.log); err != nil {
 		return err
 	}
+	s.closers = append(s.closers, s.identity.Close)
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
-	if err = openRulesOf(s); err != nil {
+	s.closers = append(s.closers, s.store.Close)
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
 		return err
 	}
+	if err = checkSources(s.rules.words, s.conf, s.identity.Resolver); err != nil {
+		return err
+	}
+	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
+	s.rules.asked = s.coverage.isAsked
 	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
 		return err
-	}
-	opts := metrics.Options{
-		Limits:  s.rules.series,
-		Store:   s.store.stats,
-		Shared:  s.store.shared,
-		Regions: s.conf.Region != "",
-		Calls:   s.store.calls,
-		Redis:   s.store.redis,
-		Overlay: func() metrics.Overlay { return overlayMetrics(s.overlay) },
-		Sketch:  s.store.sketch,
-		Reloads: s.rules.reloads,
-		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identity.metrics,
-		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
-	}
-	u := newUnmatched(s.rules, s.log)
-	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
-	s.rules.asked = s.coverage.isAsked
-	if s.rules.live != nil {
-		opts.Unasked = s.coverage.countUnasked
-	}
-	if s.shed != nil {
-		opts.Shed, opts.Extra = func() metrics.Shed { return shedMetrics(s.shed) }, isShedLimit(s.shed)
-	}
-	if s.conf.RESP.Listen != "" {
-		opts.RESP = func() metrics.RESP { return respMetrics(s.resp) }
-	}
-	opts.Certificates = s.certs.metrics
-	if s.conf.OTel.on() {
-		opts.Telemetry, opts.Semantic = func() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }, true
 	}
 	if err = s.openEvents(); err != nil {
 		return err
 	}
-	if s.events != nil {
-		opts.Events = s.events.metrics
-	}
-	s.metrics = metrics.New(opts)
+	s.metrics = metrics.New(metricsOptionsOf(s))
 	if err = s.openAnalytics(); err != nil {
 		return err
 	}
@@ -208,29 +185,46 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
-// Close frees what New opened. A server that ran has closed itself.
-func (s *Server) Close() error {
-	var errs []error
-	closeTelemetry(s.telemetry, s.log)
-	if s.identity != nil {
-		errs = append(errs, s.identity.Close())
+// metricsOptionsOf returns what the metrics of a node are made of.
+func metricsOptionsOf(s *Server) metrics.Options {
+	opts := metrics.Options{
+		Limits:  s.rules.series,
+		Store:   s.store.stats,
+		Shared:  s.store.shared,
+		Regions: s.conf.Region != "",
+		Calls:   s.store.calls,
+		Redis:   s.store.redis,
+		Overlay: func() metrics.Overlay { return overlayMetrics(s.overlay) },
+		Sketch:  s.store.sketch,
+		Reloads: s.rules.reloads,
+		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identity.metrics,
+		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
-	if s.dashboard != nil {
-		errs = append(errs, s.dashboard.Close())
+	u := newUnmatched(s.rules, s.log)
+	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
+	if s.rules.live != nil {
+		opts.Unasked = func() int { return len(s.rules.unasked()) }
 	}
-	if s.guesses != nil {
-		errs = append(errs, s.guesses.Close())
+	if s.shed != nil {
+		opts.Shed, opts.Extra = func() metrics.Shed { return shedMetrics(s.shed) }, isShedLimit(s.shed)
+	}
+	if s.conf.RESP.Listen != "" {
+		opts.RESP = func() metrics.RESP { return respMetrics(s.resp) }
+	}
+	opts.Certificates = s.certs.metrics
+	if s.conf.OTel.on() {
+		opts.Telemetry, opts.Semantic = func() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }, true
 	}
 	if s.events != nil {
-		errs = append(errs, s.events.close())
+		opts.Events = s.events.metrics
 	}
-	if s.analytics != nil {
-		errs = append(errs, s.analytics.close())
-	}
-	if s.store.Store != nil {
-		errs = append(errs, s.store.Close())
-	}
-	return errors.Join(errs...)
+	return opts
+}
+
+// Close frees what New opened. A server that ran has closed itself.
+func (s *Server) Close() error {
+	closeTelemetry(s.telemetry, s.log)
+	return s.closers.close()
 }
 
 // Reload reads rules, API keys and certificates again. What is broken is logged, and
@@ -356,14 +350,11 @@ func (s *Server) connectionMetrics() []metrics.Connections {
 	}
 	all := make([]metrics.Connections, 0, len(s.listeners))
 	for _, f := range s.listeners {
-		all = append(all, connectionsOf(f.section, f.conns))
+		n := f.conns
+		all = append(all, metrics.Connections{
+			Listener: f.section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(),
+			ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
+		})
 	}
 	return all
-}
-
-func connectionsOf(section string, n *listen.Counts) metrics.Connections {
-	return metrics.Connections{
-		Listener: section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(),
-		ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
-	}
 }

@@ -25,24 +25,23 @@ func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf 
 		return openedStore{}, errors.Join(err, own.Close())
 	}
 	local := memory.New(memory.Options{Logger: log})
-	store, closeBeneath := own, func() error { return errors.Join(own.Close(), local.Close(), closePeers(peers)) }
+	store, beneath := own, closers{func() error { return closePeers(peers) }, local.Close, own.Close}
 	var inRegion *region.Store
 	if len(peers) > 0 {
 		inRegion, err = region.New(own, region.Options{Name: conf.Region, Peers: peers, PeerTimeout: peerTimeout, MaxBytes: int64(conf.StoreHeld) / 8, Logger: log})
 		if err != nil {
-			return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), closeBeneath())
+			return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), beneath.close())
 		}
-		closeOthers := closeBeneath
-		store, closeBeneath = inRegion, func() error { return errors.Join(inRegion.Close(), closeOthers()) }
+		store, beneath = inRegion, append(beneath, inRegion.Close)
 	}
 	s, err := shared.New(store, shared.Options{
 		Local: local, Timeout: timeoutOf(conf.Store), Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
 	})
 	if err != nil {
-		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), closeBeneath())
+		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), beneath.close())
 	}
 	opened := openedStore{
-		Store:  &stack{s, closeBeneath},
+		Store:  &stack{s, beneath},
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
 		shared: func() metrics.Shared {
@@ -67,11 +66,11 @@ func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf 
 // stack is a shared store, and what is beneath it, which is closed after it.
 type stack struct {
 	*shared.Store
-	closeBeneath func() error
+	beneath closers
 }
 
 // Close implements weir.Store.
-func (s *stack) Close() error { return errors.Join(s.Store.Close(), s.closeBeneath()) }
+func (s *stack) Close() error { return errors.Join(s.Store.Close(), s.beneath.close()) }
 
 // nodeKeys looks at keys where they are counted, and forgets them there and on this node.
 type nodeKeys struct {

@@ -204,7 +204,8 @@ func TestShedFileErrors(t *testing.T) {
 	f("shed: {user_rate: {limit: 100}}\n", `shed.user_rate.limit: "100" is not a limit: write it like 100/minute or 100/10m`)
 	f("shed: {user_rate: {limit: 100/minuet}}\n", `shed.user_rate.limit: unknown unit "minuet": did you mean "minute"?`)
 	f("shed: {user_rate: {limit: 0/s}}\n", `shed.user_rate.limit: "0/s": the count must be between 1 and 2^53; to switch a limiter off set its mode to off`)
-	f("shed: {user_rate: {limit: [1/s]}}\n", "shed.user_rate.limit must be a single value")
+	f("shed: {user_rate: {limit: [1/s]}, fleet_share: {headroom: [1%]}}\n",
+		"shed.user_rate.limit must be a single value\n", "shed.fleet_share.headroom must be a single value")
 	f("shed: {user_rate: {limit: {'': 1/s}}}\n", "shed.user_rate.limit must be a single value")
 	f("shed: {user_rate: {mode: sahdow}}\n", `shed.user_rate.mode: unknown mode "sahdow": did you mean "shadow"?`)
 	f("shed: {off: yes}\n", `shed.off: "yes": write true or false`)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"time"
 
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
@@ -75,9 +74,8 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
 	}
-	var late *lateStore[*memcached.Store]
-	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
-	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
+	late := newLate[*memcached.Store](withoutPasswords(conf.Store), log, netFailure)
+	tuning.Begun, tuning.Ended = late.begin, late.note
 	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*memcached.Store, error) {
 		s, err := memcached.New(opt)
@@ -94,8 +92,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 		driver.Reach(s)
 		return s, nil
 	}
-	late, err = openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
-	if err != nil {
+	if err := late.start(theStore, conf.StoreStart == startServe, open, memcached.Unreachable); err != nil {
 		return openedStore{}, err
 	}
 	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, conf, log)

@@ -47,8 +47,9 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 	}
 	s.identity = &callers{Resolver: who}
 	if s.store, err = openStoreOf(Defaults(), s.log); err != nil {
-		return nil, err
+		return nil, errors.Join(err, who.Close())
 	}
+	s.closers = closers{who.Close, s.store.Close}
 	if s.rules, err = openRules(s.conf, &s.store, who.EntryForm, s.log); err != nil {
 		return nil, err
 	}

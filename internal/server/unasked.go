@@ -149,15 +149,17 @@ func (a *asks) reaches(r *rules.Rule) bool {
 		if tries++; tries > maxRouteTries {
 			return true
 		}
-		for _, q := range a.requests(r, i) {
-			if a.routeOf(q) == i && a.planReaches(r, a.routes.Plan(i), q) {
-				return true
-			}
+		if a.takesSome(i, r, func(q sampleRequest) bool { return a.planReaches(r, a.routes.Plan(i), q) }) {
+			return true
 		}
 	}
-	return a.unrouted != nil && slices.ContainsFunc(a.requests(r, -1), func(q sampleRequest) bool {
-		return a.routeOf(q) < 0 && a.planReaches(r, a.unrouted, q)
-	})
+	return a.unrouted != nil && a.takesSome(-1, r, func(q sampleRequest) bool { return a.planReaches(r, a.unrouted, q) })
+}
+
+// takesSome reports whether route i takes a request that a rule is for and that fits; -1
+// stands for no route.
+func (a *asks) takesSome(i int, r *rules.Rule, fits func(sampleRequest) bool) bool {
+	return slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && fits(q) })
 }
 
 // mayReach reports whether some descriptor of route i begins with the keys of r, and
@@ -368,24 +370,33 @@ func (a *asks) addTo(r *rules.Rule) (to, add string) {
 	if entries == "" {
 		return "", ""
 	}
-	for i := range a.conf.Routes {
-		rt := &a.conf.Routes[i]
-		if rt.Unlimited || i > maxRouteTries || slices.ContainsFunc(r.Chain(), func(step *rules.Rule) bool { return a.isElsewhere(i, step, step.Key) }) {
-			continue
+	fits := func(q sampleRequest) bool { return a.fitsPath(r, q) }
+	for i := range min(len(a.conf.Routes), maxRouteTries+1) {
+		isElsewhere := func(step *rules.Rule) bool { return a.isElsewhere(i, step, step.Key) }
+		if !a.conf.Routes[i].Unlimited && !slices.ContainsFunc(r.Chain(), isElsewhere) && a.takesSome(i, r, fits) {
+			return a.addEntries(i, entries)
 		}
-		if !slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && a.fitsPath(r, q) }) {
-			continue
-		}
-		if len(rt.Descriptors) == 0 { // it is asked by the address, and goes on to be
-			return fmt.Sprintf("routes[%d]", i), "descriptors: [" + withAddress(r, entries) + "]"
-		}
+	}
+	if a.unrouted != nil && a.takesSome(-1, r, fits) {
+		return a.addEntries(-1, entries)
+	}
+	return "", ""
+}
+
+// addEntries returns where to add a descriptor of these entries, and what to write, so that
+// route i asks by it; -1 stands for requests without a route.
+func (a *asks) addEntries(i int, entries string) (to, add string) {
+	if i >= 0 && len(a.conf.Routes[i].Descriptors) > 0 {
 		return fmt.Sprintf("routes[%d].descriptors", i), "- " + entries
 	}
-	fits := func(q sampleRequest) bool { return a.routeOf(q) < 0 && a.fitsPath(r, q) }
-	if a.unrouted == nil || !slices.ContainsFunc(a.requests(r, -1), fits) {
-		return "", ""
+	// It is asked by the address, and goes on to be.
+	if address := "{entries: [" + entryAddress + "]}"; entries != address {
+		entries = address + ", " + entries
 	}
-	return "the end of routes", "- {descriptors: [" + withAddress(r, entries) + "]}"
+	if i < 0 {
+		return "the end of routes", "- {descriptors: [" + entries + "]}"
+	}
+	return fmt.Sprintf("routes[%d]", i), "descriptors: [" + entries + "]"
 }
 
 // fitsPath reports whether r is for the method, host and path of q, as far as it says.
@@ -405,14 +416,6 @@ func (a *asks) fitsPath(r *rules.Rule, q sampleRequest) bool {
 	return a.set.Reaches(r, entries, func(i int) bool { return is[entries[i].Key] != "" })
 }
 
-// withAddress returns the descriptors of a route that had none.
-func withAddress(r *rules.Rule, entries string) string {
-	if len(r.Keys) == 1 && r.Keys[0] == entryAddress {
-		return entries
-	}
-	return "{entries: [" + entryAddress + "]}, " + entries
-}
-
 // simple is text that YAML takes for itself in a flow.
 var simple = regexp.MustCompile(`^[a-z][a-z_]*$`)
 
@@ -429,11 +432,15 @@ func (a *asks) reportTiers(r *rules.Rule) {
 	if r.TierBy == "" || a.sends(r.TierBy) {
 		return
 	}
-	u := unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: "no route sends " + r.TierBy}
-	if err := a.who.Unknown(r.TierBy); err != nil {
-		u.Why = fmt.Sprintf("requests have no %s: %v", r.TierBy, err)
+	a.found = append(a.found, unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: a.whyNotSent(r.TierBy)})
+}
+
+// whyNotSent says why no descriptor has an entry of the key.
+func (a *asks) whyNotSent(key string) string {
+	if err := a.who.Unknown(key); err != nil {
+		return fmt.Sprintf("requests have no %s: %v", key, err)
 	}
-	a.found = append(a.found, u)
+	return "no route sends " + key
 }
 
 // reportLists notes lists of the gateway's domain that nothing is looked up in.
@@ -447,11 +454,7 @@ func (a *asks) reportLists() {
 				}
 				continue
 			}
-			u := unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: "no route sends " + key}
-			if err := a.who.Unknown(key); err != nil {
-				u.Why = fmt.Sprintf("requests have no %s: %v", key, err)
-			}
-			a.found = append(a.found, u)
+			a.found = append(a.found, unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: a.whyNotSent(key)})
 		}
 	}
 }
@@ -460,16 +463,14 @@ func (a *asks) reportLists() {
 // are not asked by its key.
 func (a *asks) reportGaps(key string) {
 	var gaps []string
-	to, add := "", "{entries: ["+quoteYAML(key)+"]}"
+	first, entries := -1, "{entries: ["+quoteYAML(key)+"]}"
 	for i := range a.conf.Routes {
 		rt := &a.conf.Routes[i]
 		if rt.Unlimited || rt.sends(key) {
 			continue
 		}
-		if gaps = append(gaps, strconv.Itoa(i+1)); to == "" {
-			if to, add = fmt.Sprintf("routes[%d].descriptors", i), "- "+add; len(rt.Descriptors) == 0 {
-				to, add = fmt.Sprintf("routes[%d]", i), "descriptors: [{entries: ["+entryAddress+"]}, "+strings.TrimPrefix(add, "- ")+"]"
-			}
+		if gaps = append(gaps, strconv.Itoa(i+1)); first < 0 {
+			first = i
 		}
 	}
 	const most = 8
@@ -481,7 +482,6 @@ func (a *asks) reportGaps(key string) {
 	switch rest := a.unrouted != nil && key != entryAddress && a.routeOf(anyOther) < 0; {
 	case rest && len(gaps) == 0:
 		why += "without a route"
-		to, add = "the end of routes", "- {descriptors: [{entries: ["+entryAddress+"]}, "+add+"]}"
 	case rest:
 		why += "by route " + strings.Join(gaps, ", ") + ", and without a route"
 	case len(gaps) > 0:
@@ -491,7 +491,7 @@ func (a *asks) reportGaps(key string) {
 	}
 	u := unasked{Domain: a.domain, What: "deny list of " + key, Why: why, Minor: true, Partly: true}
 	if a.who.Unknown(key) == nil {
-		u.To, u.Add = to, add
+		u.To, u.Add = a.addEntries(first, entries)
 	}
 	a.found = append(a.found, u)
 }
@@ -513,15 +513,4 @@ func (a *asks) sends(key string) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool { return rt.sends(key) })
-}
-
-// rulesUnasked is how many rules are not asked.
-func (a *asks) rulesUnasked() int {
-	n := 0
-	for _, r := range a.set.Rules() {
-		if r.Decides() && !a.asked[r] {
-			n++
-		}
-	}
-	return n
 }

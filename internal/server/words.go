@@ -162,7 +162,7 @@ func parseBy(values []string) ([]string, error) {
 	}
 	var by []string
 	for _, v := range values {
-		if own := strings.ToLower(v); own == byIP || own == byClientID || own == byAll {
+		if own := strings.ToLower(v); slices.Contains([]string{byIP, byClientID, byAll}, own) {
 			v = own
 		} else if err := checkBy(v); err != nil {
 			return nil, err
@@ -224,10 +224,7 @@ func algorithmNamed(name string) (weir.Algorithm, error) {
 	for _, a := range algorithm.All {
 		names = append(names, a.Name())
 	}
-	if m := spell.Hint(name, names); m != "" {
-		return nil, fmt.Errorf("unknown algorithm %q%s", name, m)
-	}
-	return nil, fmt.Errorf("unknown algorithm %q: there are %s", name, strings.Join(names, ", "))
+	return nil, spell.Unknown("algorithm", name, names)
 }
 
 // Limit returns the limit that w says, not yet compiled.
