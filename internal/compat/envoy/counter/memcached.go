@@ -2,18 +2,21 @@ package counter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // MemcachedOptions configures a Memcached. What the comments name in capitals is
@@ -55,8 +58,7 @@ type Memcached struct {
 	closed bool
 	stop   context.CancelFunc
 	done   chan struct{}
-	// lastLogged is when the logger was last told, in Unix seconds.
-	lastLogged atomic.Int64
+	faults *faults.Log
 }
 
 // MemcachedStats counts what was asked of the servers.
@@ -73,11 +75,9 @@ const maxAdding = 512
 
 // OpenMemcached returns a store. It connects when it is used.
 func OpenMemcached(ctx context.Context, o MemcachedOptions) (*Memcached, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	servers := new(memcache.ServerList)
-	m := &Memcached{opt: o, room: make(chan struct{}, maxAdding), done: make(chan struct{})}
+	m := &Memcached{opt: o, room: make(chan struct{}, maxAdding), done: make(chan struct{}), faults: faults.New(o.Logger)}
 	list := o.Servers
 	var err error
 	if o.Lookup != nil {
@@ -91,9 +91,7 @@ func OpenMemcached(ctx context.Context, o MemcachedOptions) (*Memcached, error) 
 	m.client = memcache.NewFromSelector(servers)
 	m.client.MaxIdleConns = o.MaxIdleConns
 	if o.TLS != nil {
-		m.client.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return (&tls.Dialer{Config: o.TLS}).DialContext(ctx, network, addr)
-		}
+		m.client.DialContext = (&tls.Dialer{Config: o.TLS}).DialContext
 	}
 	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go m.refresh(ctx, servers)
@@ -134,11 +132,10 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 	}
 	m.adding.Add(1)
 	m.mu.RUnlock()
-	later := make([]Hit, len(hits))
+	later := slices.Clone(hits)
 	keys := make([]string, len(hits))
 	for i := range hits {
 		keys[i] = string(hits[i].Key)
-		later[i] = hits[i]
 	}
 	items := m.get(keys)
 	for i := range hits {
@@ -249,8 +246,7 @@ func (m *Memcached) expiry(now int64, h *Hit) int32 {
 
 // complain tells the logger once a second at most.
 func (m *Memcached) complain(what, key string, err error) {
-	now := time.Now().Unix()
-	if last := m.lastLogged.Load(); last != now && m.lastLogged.CompareAndSwap(last, now) {
+	if m.faults.IsDue() {
 		m.opt.Logger.Error(what, "key", key, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -80,9 +81,7 @@ const maxOverflows = 8
 
 // NewMemory returns an empty store.
 func NewMemory(o MemoryOptions) *Memory {
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMemory
-	}
+	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), defaultMemory)
 	m := &Memory{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	// Three quarters are for entries, a quarter for the sketches.
 	room := max(o.MaxBytes/4*3/bytesPerKey/shards, 8)
@@ -196,14 +195,11 @@ func (s *shard) sweep(now int64) {
 // share counts a key that finds no room. Nothing can be given back here: other
 // keys would lose theirs.
 func (s *shard) share(key hash, now int64, h *Hit) {
-	o := s.find(h.Period, now)
 	if h.Back || h.Hits == 0 {
-		h.Count = 0
-		if o != nil {
-			h.Count = o.sketch.Estimate(key[0])
-		}
+		h.Count = s.count(key, now, h)
 		return
 	}
+	o := s.find(h.Period, now)
 	if o == nil {
 		o = s.make(h.Period)
 	}

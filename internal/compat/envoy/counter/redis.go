@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 )
 
@@ -94,26 +95,15 @@ func (r *Redis) each(hits []Hit, do func(c *redisClient, perSecond bool) error) 
 		}
 		return do(r.main, false)
 	}
-	var some [2]bool
-	for i := range hits {
-		some[b2i(hits[i].PerSecond)] = true
-	}
-	if some[0] {
-		if err := do(r.main, false); err != nil {
-			return err
+	for i, c := range []*redisClient{r.main, r.perSecond} {
+		perSecond := i == 1
+		if slices.ContainsFunc(hits, func(h Hit) bool { return h.PerSecond == perSecond }) {
+			if err := do(c, perSecond); err != nil {
+				return err
+			}
 		}
 	}
-	if some[1] {
-		return do(r.perSecond, true)
-	}
 	return nil
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // expiry returns the seconds after which a counter may go.

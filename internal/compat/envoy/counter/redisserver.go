@@ -46,12 +46,7 @@ type RedisServer struct {
 
 const defaultTimeout = 10 * time.Second
 
-func (s *RedisServer) timeout() time.Duration {
-	if s.Timeout <= 0 {
-		return defaultTimeout
-	}
-	return s.Timeout
-}
+func (s *RedisServer) timeout() time.Duration { return cmp.Or(max(s.Timeout, 0), defaultTimeout) }
 
 // option returns what the client library is told.
 func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
