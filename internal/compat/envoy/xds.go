@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // Fields of a descriptor that are newer than the module's types. They are read
@@ -54,40 +56,25 @@ func descriptorsOf(all []*rlsconfv3.RateLimitDescriptor) ([]descriptorSpec, erro
 // newer reads the fields that the module does not know.
 func newer(spec *descriptorSpec, unknown []byte) error {
 	var meta *structpb.Struct
-	for len(unknown) > 0 {
-		field, kind, n := protowire.ConsumeTag(unknown)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		unknown = unknown[n:]
-		size := protowire.ConsumeFieldValue(field, kind, unknown)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		value := unknown[:size]
-		unknown = unknown[size:]
+	err := wire.Each(unknown, func(f wire.Field) error {
 		switch {
-		case field == quotaModeField && kind == protowire.VarintType:
-			v, _ := protowire.ConsumeVarint(value)
-			spec.QuotaMode = protowire.DecodeBool(v)
-		case field == metadataField && kind == protowire.BytesType:
-			b, _ := protowire.ConsumeBytes(value)
+		case f.Is(quotaModeField, protowire.VarintType):
+			spec.QuotaMode = f.N != 0
+		case f.Is(metadataField, protowire.BytesType):
+			if meta == nil {
+				meta = &structpb.Struct{}
+			}
 			// Repeated, the field is one message: later parts add to earlier ones.
-			part := &structpb.Struct{}
-			if err := proto.Unmarshal(b, part); err != nil {
+			if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(f.Bytes, meta); err != nil {
 				return fmt.Errorf("error parsing metadata: %w", err)
 			}
-			if meta == nil {
-				meta = part
-			} else {
-				proto.Merge(meta, part)
-			}
 		}
-	}
+		return nil
+	})
 	if meta != nil {
 		spec.Metadata = meta.AsMap()
 	}
-	return nil
+	return err
 }
 
 func limitOf(p *rlsconfv3.RateLimitPolicy) *limitSpec {

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // fieldMetadata is the number of a field of RateLimitDescriptor, a
@@ -41,22 +43,14 @@ func decode(res *discoveryv3.DiscoveryResponse) ([]*rlsconfv3.RateLimitConfig, e
 // which the Go types leave undone.
 func checkMetadata(ds []*rlsconfv3.RateLimitDescriptor) error {
 	for _, d := range ds {
-		for b := d.ProtoReflect().GetUnknown(); len(b) > 0; {
-			num, typ, tag := protowire.ConsumeTag(b)
-			if tag < 0 {
-				return protowire.ParseError(tag)
+		err := wire.Each(d.ProtoReflect().GetUnknown(), func(f wire.Field) error {
+			if f.Is(fieldMetadata, protowire.BytesType) {
+				return proto.Unmarshal(f.Bytes, new(structpb.Struct))
 			}
-			n := protowire.ConsumeFieldValue(num, typ, b[tag:])
-			if n < 0 {
-				return protowire.ParseError(n)
-			}
-			if num == fieldMetadata && typ == protowire.BytesType {
-				encoded, _ := protowire.ConsumeBytes(b[tag:])
-				if err := proto.Unmarshal(encoded, new(structpb.Struct)); err != nil {
-					return err
-				}
-			}
-			b = b[tag+n:]
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if err := checkMetadata(d.GetDescriptors()); err != nil {
 			return err
