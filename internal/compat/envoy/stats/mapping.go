@@ -1,46 +1,22 @@
 package stats
 
 import (
-	"fmt"
+	_ "embed"
 	"log/slog"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// defaultMapping returns the mapping of statistics to Prometheus series that
-// counts when no file is named: domain, and the first two levels, as labels.
+//go:embed mapping.yaml
+var mappingText string
+
+// defaultMapping returns the mapping that counts when no file is named.
 func defaultMapping(milliseconds bool) string {
-	var b strings.Builder
-	b.WriteString("mappings:\n")
-	add := func(match, name string, lines ...string) {
-		fmt.Fprintf(&b, "- match: '%s'\n  name: %s\n", match, name)
-		for _, l := range lines {
-			b.WriteString("  " + l + "\n")
-		}
+	if milliseconds {
+		return strings.Replace(mappingText, "  scale: 0.001\n", "", 1)
 	}
-	counters := []string{"near_limit", "over_limit", "total_hits", "within_limit", "shadow_mode"}
-	for _, c := range counters {
-		add("ratelimit.service.rate_limit.*.*."+c, "ratelimit_service_rate_limit_"+c,
-			"observer_type: histogram", "labels: {domain: $1, key1: $2}")
-	}
-	for _, c := range counters {
-		add(`ratelimit\.service\.rate_limit\.([^\.]*)\.([^\.]*)\.([^\.]*)(\..*)?\.`+c, "ratelimit_service_rate_limit_"+c,
-			"match_type: regex", "observer_type: histogram", "labels: {domain: $1, key1: $2, key2: $3}")
-	}
-	add("ratelimit.service.call.should_rate_limit.*", "ratelimit_service_should_rate_limit_error",
-		"match_metric_type: counter", "labels: {err_type: $1}")
-	add("ratelimit_server.*.total_requests", "ratelimit_service_total_requests",
-		"match_metric_type: counter", "labels: {grpc_method: $1}")
-	time := []string{"observer_type: histogram", "labels: {grpc_method: $1}"}
-	if !milliseconds {
-		time = append(time, "scale: 0.001")
-	}
-	add("ratelimit_server.*.response_time", "ratelimit_service_response_time_seconds", time...)
-	for _, c := range []string{"config_load_success", "config_load_error"} {
-		add("ratelimit.service."+c, "ratelimit_service_"+c, "match_metric_type: counter")
-	}
-	return b.String()
+	return mappingText
 }
 
 // The keys that a mapping file may hold, at each place.

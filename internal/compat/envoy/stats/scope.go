@@ -1,8 +1,9 @@
 package stats
 
 import (
+	"maps"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -74,13 +75,8 @@ func (sc *Scope) suffix(more map[string]string) string {
 			}
 		}
 	}
-	names := make([]string, 0, len(tags))
-	for k := range tags {
-		names = append(names, k)
-	}
-	sort.Strings(names)
 	var b strings.Builder
-	for _, k := range names {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		b.WriteString(".__" + k + "=" + tagValue.Replace(tags[k]))
 	}
 	return b.String()
