@@ -34,7 +34,8 @@ func room(n int) (*rlsv3.RateLimitResponse, []durationpb.Duration) {
 }
 
 // answer makes the response of the counts.
-func (c *scratch) answer(s *Service, modes *Modes, req *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+func (c *scratch) answer(s *Service, req *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+	modes := &s.opt.Modes
 	resp, durations := room(len(c.matches))
 	// told is the status that the headers tell.
 	strictest, least := -1, uint32(math.MaxUint32)

@@ -378,7 +378,7 @@ func (p *pair) loses(a, b said, req *rlsv3.RateLimitRequest) bool {
 	if a.text == b.text || a.resp == nil || b.resp == nil || b.resp.DynamicMetadata == nil {
 		return false
 	}
-	domain := p.ours.now.Load().set.domains[req.Domain]
+	domain := p.ours.rules.Load().domains[req.Domain]
 	want := map[string]*structpb.Value{}
 	for i, d := range req.Descriptors {
 		f := matcher{stats: p.stats, domain: domain, now: 1, ratio: 1}

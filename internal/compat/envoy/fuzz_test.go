@@ -51,7 +51,7 @@ func FuzzRules(f *testing.F) {
 		if err := s.Dump(&bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
-		for name := range s.now.Load().set.domains {
+		for name := range s.rules.Load().domains {
 			decideAll(t, s, name)
 		}
 	})
@@ -59,7 +59,7 @@ func FuzzRules(f *testing.F) {
 
 // decideAll asks for every node of the first levels of a domain.
 func decideAll(t *testing.T, s *Service, domain string) {
-	for word := range s.now.Load().set.domains[domain].root.nodes {
+	for word := range s.rules.Load().domains[domain].root.nodes {
 		req := &rlsv3.RateLimitRequest{Domain: domain, Descriptors: []descriptorMessage{descriptor(t, "none"), descriptor(t, "none")}}
 		key, value, _ := strings.Cut(word, "_")
 		for i, e := range []*commonv3.RateLimitDescriptor_Entry{{Key: word}, {Key: key, Value: value}} {

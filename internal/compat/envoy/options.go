@@ -18,7 +18,7 @@ type Options struct {
 	Counters counter.Store
 	// Stats counts what is decided. Zero means that nobody reads it.
 	Stats *stats.Store
-	// Modes is what a reload of the rules may change too.
+	// Modes say how what the rules say is answered.
 	Modes Modes
 	// NearLimitRatio is the share of a limit from which hits are near it
 	// (NEAR_LIMIT_RATIO); for 0, math.SmallestNonzeroFloat32 does. Zero means 0.8.
@@ -44,7 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Modes is what envoyproxy/ratelimit reads again whenever rules are loaded.
+// Modes say how what the rules say is answered.
 type Modes struct {
 	// Shadow answers OK whatever the limits say (SHADOW_MODE). Zero means that
 	// limits are enforced.
@@ -79,16 +79,13 @@ func (o *Options) fill() {
 	if o.Stats == nil {
 		o.Stats = stats.New(stats.Options{})
 	}
-	if o.Bodies == nil {
-		o.Bodies = bodies.New(0)
-	}
+	o.Bodies = cmp.Or(o.Bodies, bodies.New(0))
 	o.NearLimitRatio = cmp.Or(o.NearLimitRatio, defaultNearRatio)
+	o.Modes.Headers.fill()
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().Unix() }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 }
 
 func (h *Headers) fill() {

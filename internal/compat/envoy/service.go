@@ -23,16 +23,9 @@ type Service struct {
 	looker counter.Looker
 	totals stats.Service
 	local  *localCache
-	now    atomic.Pointer[loaded]
-	loads  sync.Mutex
-	pool   sync.Pool
-}
-
-// loaded is what decisions go by.
-type loaded struct {
-	// set is nil until rules are loaded.
-	set   *set
-	modes Modes
+	// rules is nil until some are loaded.
+	rules atomic.Pointer[set]
+	pool  sync.Pool
 }
 
 // New returns a service without rules: until some are loaded it answers with an
@@ -47,17 +40,7 @@ func New(o Options) *Service {
 		s.local = newLocalCache(o.LocalCacheBytes)
 	}
 	s.pool.New = func() any { return new(scratch) }
-	s.now.Store(&loaded{})
-	s.SetModes(o.Modes)
 	return s
-}
-
-// SetModes changes the modes of requests from now on.
-func (s *Service) SetModes(m Modes) {
-	m.Headers.fill()
-	s.loads.Lock()
-	defer s.loads.Unlock()
-	s.now.Store(&loaded{set: s.now.Load().set, modes: m})
 }
 
 // Load takes the rules of all files, in their order, in place of those before.
@@ -76,16 +59,14 @@ func (s *Service) use(set *set, err error) error {
 	}
 	set.bind(s.opt.Stats)
 	s.totals.ConfigLoadSuccess.Inc()
-	s.loads.Lock()
-	defer s.loads.Unlock()
-	s.now.Store(&loaded{set: set, modes: s.now.Load().modes})
+	s.rules.Store(set)
 	return nil
 }
 
 // Loaded returns how many domains there are rules for. It is false until rules
 // are loaded.
 func (s *Service) Loaded() (domains int, ok bool) {
-	set := s.now.Load().set
+	set := s.rules.Load()
 	if set == nil {
 		return 0, false
 	}
@@ -94,7 +75,7 @@ func (s *Service) Loaded() (domains int, ok bool) {
 
 // Dump writes one line for each limit, in the order of the files.
 func (s *Service) Dump(w io.Writer) error {
-	if set := s.now.Load().set; set != nil {
+	if set := s.rules.Load(); set != nil {
 		return set.dump(w)
 	}
 	return nil
@@ -132,13 +113,13 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *rlsv3.RateLimitReque
 }
 
 func (s *Service) decide(ctx context.Context, req *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
-	now := s.now.Load()
+	rules := s.rules.Load()
 	switch {
 	case req.Domain == "":
 		return nil, errNoDomain
 	case len(req.Descriptors) == 0:
 		return nil, errNoDescriptors
-	case now.set == nil:
+	case rules == nil:
 		return nil, errNoRules
 	}
 	c := s.pool.Get().(*scratch)
@@ -147,11 +128,11 @@ func (s *Service) decide(ctx context.Context, req *rlsv3.RateLimitRequest) (*rls
 		s.pool.Put(c)
 	}()
 	c.now = s.opt.Now()
-	if err := c.match(s, now.set, req); err != nil {
+	if err := c.match(s, rules, req); err != nil {
 		return nil, err
 	}
 	if err := c.count(ctx, s); err != nil {
 		return nil, storeError{err}
 	}
-	return c.answer(s, &now.modes, req), nil
+	return c.answer(s, req), nil
 }
