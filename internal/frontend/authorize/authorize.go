@@ -83,9 +83,7 @@ func New(opt Options) (*Authorizer, error) {
 	if opt.Plan != nil && opt.Identity == nil {
 		return nil, errors.New("authorize: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
 	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: cmp.Or(opt.Domain, "api"), MaxWaiting: opt.MaxWaiting, Log: opt.Log})
 	if err != nil {
 		return nil, fmt.Errorf("authorize: %w", err)

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 			facts = value == "true"
 		case key == errorResponse:
 			err = fmt.Errorf("parameter %s: %q is neither true nor false", key, value)
-		case !known(key):
+		case !slices.Contains(authorize.ParameterNames(), key):
 			err = authorize.UnknownParameter(key, Parameters())
 		default:
 			err = s.auth.SetParameter(&q.Parameters, key, value)
@@ -138,15 +139,6 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 	q.Method, q.Host, q.Header = h.GetMethod(), h.GetHost(), header(h)
 	q.Path, q.Query, _ = strings.Cut(h.GetPath(), "?")
 	return q, facts, nil
-}
-
-func known(key string) bool {
-	for _, name := range authorize.ParameterNames() {
-		if name == key {
-			return true
-		}
-	}
-	return false
 }
 
 // errNoSource says that Envoy does not tell whose request it is.

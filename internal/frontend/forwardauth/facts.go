@@ -1,10 +1,12 @@
 package forwardauth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/identity"
@@ -26,10 +28,8 @@ var families = [...]family{
 }
 
 func familyNamed(name string) *family {
-	for i := range families {
-		if families[i].name == name {
-			return &families[i]
-		}
+	if i := slices.IndexFunc(families[:], func(f family) bool { return f.name == name }); i >= 0 {
+		return &families[i]
 	}
 	return nil
 }
@@ -50,10 +50,10 @@ type original struct{ method, target, host string }
 func (f *family) read(h http.Header) (t original, found bool, err error) {
 	for _, name := range f.uris {
 		line, err := only(h, name)
-		if err != nil || line == "" {
-			if err != nil {
-				return t, true, err
-			}
+		if err != nil {
+			return t, true, err
+		}
+		if line == "" {
 			continue
 		}
 		target, host := line, ""
@@ -65,10 +65,7 @@ func (f *family) read(h http.Header) (t original, found bool, err error) {
 		if found && target != t.target {
 			return t, true, errDiffer
 		}
-		found, t.target = true, target
-		if host != "" {
-			t.host = host
-		}
+		found, t.target, t.host = true, target, cmp.Or(host, t.host)
 	}
 	if !found {
 		return t, false, nil
@@ -84,9 +81,7 @@ func (f *family) read(h http.Header) (t original, found bool, err error) {
 		if err != nil {
 			return t, true, err
 		}
-		if host != "" {
-			t.host = host
-		}
+		t.host = cmp.Or(host, t.host)
 	}
 	return t, true, nil
 }
@@ -146,9 +141,7 @@ func factsOfFields(r *http.Request, from *family) (identity.Facts, error) {
 	if !found {
 		return identity.Facts{}, errNoURI
 	}
-	if t.host == "" {
-		t.host = r.Host
-	}
+	t.host = cmp.Or(t.host, r.Host)
 	return factsOf(r, t), nil
 }
 
@@ -161,9 +154,6 @@ func factsOf(r *http.Request, t original) identity.Facts {
 // peer returns the other end of the connection, the zero Addr for one without an
 // address.
 func peer(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
+	ap, _ := netip.ParseAddrPort(r.RemoteAddr) // zero with an error
 	return ap.Addr()
 }

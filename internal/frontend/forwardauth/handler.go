@@ -1,6 +1,7 @@
 package forwardauth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,9 +37,7 @@ type Handler struct {
 // New returns a handler. It returns an error when a required option is missing
 // or one is out of range.
 func New(opt Options) (*Handler, error) {
-	if opt.Prefix == "" {
-		opt.Prefix = "/auth"
-	}
+	opt.Prefix = cmp.Or(opt.Prefix, "/auth")
 	if err := checkPrefix(opt.Prefix); err != nil {
 		return nil, err
 	}

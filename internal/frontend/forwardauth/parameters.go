@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/frontend/authorize"
@@ -42,7 +43,7 @@ func (h *Handler) parse(text string) (p parameters, err error) {
 		var pair string
 		pair, rest, more = strings.Cut(rest, "&")
 		name, value, _ := strings.Cut(pair, "=")
-		at := h.index(name)
+		at := slices.Index(h.names, name)
 		if at < 0 {
 			return p, authorize.UnknownParameter(name, h.names)
 		}
@@ -65,14 +66,4 @@ func (h *Handler) parse(text string) (p parameters, err error) {
 		}
 	}
 	return p, nil
-}
-
-// index returns the place of a parameter, -1 for a name that is none's.
-func (h *Handler) index(name string) int {
-	for i, known := range h.names {
-		if known == name {
-			return i
-		}
-	}
-	return -1
 }

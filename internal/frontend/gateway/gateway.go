@@ -9,6 +9,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,15 +90,9 @@ func New(opt Options) (*Gateway, error) {
 	case opt.HalfClosed < 0:
 		return nil, errors.New("gateway: half closed must not be negative")
 	}
-	if opt.HalfClosed == 0 {
-		opt.HalfClosed = 10 * time.Second
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	if opt.Limits.Log == nil {
-		opt.Limits.Log = opt.Log
-	}
+	opt.HalfClosed = cmp.Or(opt.HalfClosed, 10*time.Second)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	opt.Limits.Log = cmp.Or(opt.Limits.Log, opt.Log)
 	var err error
 	if opt.Limits.Identity == nil {
 		if opt.Limits.Plan != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,22 +64,12 @@ func (f Forward) over(d Forward) Forward {
 		}
 		f.PreserveHost = f.PreserveHost || d.PreserveHost
 	}
-	if f.StripPrefix == "" {
-		f.StripPrefix = d.StripPrefix
-	}
-	for _, v := range []struct{ own, def *time.Duration }{
-		{&f.ConnectTimeout, &d.ConnectTimeout}, {&f.HeaderTimeout, &d.HeaderTimeout}, {&f.Timeout, &d.Timeout},
-	} {
-		if *v.own == 0 {
-			*v.own = *v.def
-		}
-	}
-	if f.MaxBody == 0 {
-		f.MaxBody = d.MaxBody
-	}
-	if f.MaxHeader == 0 {
-		f.MaxHeader = d.MaxHeader
-	}
+	f.StripPrefix = cmp.Or(f.StripPrefix, d.StripPrefix)
+	f.ConnectTimeout = cmp.Or(f.ConnectTimeout, d.ConnectTimeout)
+	f.HeaderTimeout = cmp.Or(f.HeaderTimeout, d.HeaderTimeout)
+	f.Timeout = cmp.Or(f.Timeout, d.Timeout)
+	f.MaxBody = cmp.Or(f.MaxBody, d.MaxBody)
+	f.MaxHeader = cmp.Or(f.MaxHeader, d.MaxHeader)
 	return f
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"time"
@@ -21,13 +22,7 @@ type transportKey struct {
 }
 
 func (ts transports) get(f *Forward) *http.Transport {
-	k := transportKey{f.Upstream.Scheme, f.Upstream.Host, f.ConnectTimeout, f.HeaderTimeout}
-	if k.connect == 0 {
-		k.connect = connectTimeout
-	}
-	if k.header == 0 {
-		k.header = headerTimeout
-	}
+	k := transportKey{f.Upstream.Scheme, f.Upstream.Host, cmp.Or(f.ConnectTimeout, connectTimeout), cmp.Or(f.HeaderTimeout, headerTimeout)}
 	if ts[k] == nil {
 		ts[k] = newTransport(k)
 	}
