@@ -197,11 +197,7 @@ func (b *batch) askCheck(c *check) *fault {
 	for i := range descs {
 		d := &descs[i]
 		out := weir.Descriptor{Entries: b.entries[d.from:d.to:d.to], Peek: d.peek}
-		f := setCost(&out, d.hasCost, d.cost)
-		if f == nil {
-			f = checkEntries(out.Entries)
-		}
-		if f != nil {
+		if f := finish(&out, d.hasCost, d.cost); f != nil {
 			return &fault{fmt.Sprintf("descriptors[%d].%s", i, f.field), f.detail}
 		}
 		r.Descriptors = append(r.Descriptors, out)

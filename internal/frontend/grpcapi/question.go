@@ -62,10 +62,7 @@ func (s *Service) fill(req *weir.Request, q *question) error {
 		for _, e := range d.GetEntries() {
 			out.Entries = append(out.Entries, weir.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
-		if f := setCost(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
-			return f.status(fmt.Sprintf("descriptors[%d].", i))
-		}
-		if f := checkEntries(out.Entries); f != nil {
+		if f := finish(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
 			return f.status(fmt.Sprintf("descriptors[%d].", i))
 		}
 		req.Descriptors = append(req.Descriptors, out)
@@ -113,24 +110,19 @@ func (s *Service) head(req *weir.Request, domain string, cost *int64, priority i
 
 var costFault = fault{"cost", "must be from 0 to 2^53"}
 
-// setCost gives a descriptor its own cost, if it has one.
-func setCost(d *weir.Descriptor, has bool, cost int64) *fault {
-	if !has {
-		return nil
-	}
-	if cost < 0 || cost > weir.MaxCost {
+// finish gives a descriptor its own cost, if it has one, and checks its entries.
+func finish(d *weir.Descriptor, hasCost bool, cost int64) *fault {
+	switch {
+	case hasCost && (cost < 0 || cost > weir.MaxCost):
 		return &costFault
+	case hasCost:
+		d.Cost, d.Peek = cost, d.Peek || cost == 0
 	}
-	d.Cost, d.Peek = cost, d.Peek || cost == 0
-	return nil
-}
-
-func checkEntries(entries []weir.Entry) *fault {
-	if len(entries) == 0 || len(entries) > checks.MaxEntries {
+	if len(d.Entries) == 0 || len(d.Entries) > checks.MaxEntries {
 		return &fault{"entries", fmt.Sprintf("must be from 1 to %d", checks.MaxEntries)}
 	}
-	for i := range entries {
-		if f := checkEntry(&entries[i]); f != nil {
+	for i := range d.Entries {
+		if f := checkEntry(&d.Entries[i]); f != nil {
 			f.field = fmt.Sprintf("entries[%d].%s", i, f.field)
 			return f
 		}

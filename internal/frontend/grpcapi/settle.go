@@ -85,33 +85,29 @@ const (
 	ReasonTooLarge    = "TOO_LARGE"
 )
 
-// unavailable returns the status of a call that may be made again in a second.
-func unavailable(err error) error {
-	return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+// reasons are those of the errors that no other call would change.
+var reasons = []struct {
+	err    error
+	reason string
+}{
+	{reserve.ErrSettled, ReasonSettled}, {reserve.ErrExpired, ReasonExpired}, {reserve.ErrRegion, ReasonRegion},
+	{reserve.ErrUnsupported, ReasonUnsupported}, {weir.ErrRefund, ReasonUnsupported}, {reserve.ErrTooLarge, ReasonTooLarge},
 }
 
 // unsettled returns the status of a call that err kept from making or settling a
 // reservation.
 func (s *Service) unsettled(err error) error {
-	reason := ""
 	switch {
 	case errors.Is(err, reserve.ErrHandle):
 		return bad("handle", "is not a handle of this service")
-	case errors.Is(err, reserve.ErrSettled):
-		reason = ReasonSettled
-	case errors.Is(err, reserve.ErrExpired):
-		reason = ReasonExpired
-	case errors.Is(err, reserve.ErrRegion):
-		reason = ReasonRegion
 	case errors.Is(err, reserve.ErrUnavailable):
 		s.faults.Report("request undecided", err)
-		return unavailable(err)
-	case errors.Is(err, reserve.ErrUnsupported), errors.Is(err, weir.ErrRefund):
-		reason = ReasonUnsupported
-	case errors.Is(err, reserve.ErrTooLarge):
-		reason = ReasonTooLarge
-	default:
-		return s.undecided(err)
+		return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	}
-	return detailed(codes.FailedPrecondition, err.Error(), &errdetails.ErrorInfo{Reason: reason, Domain: "weir"})
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return detailed(codes.FailedPrecondition, err.Error(), &errdetails.ErrorInfo{Reason: r.reason, Domain: "weir"})
+		}
+	}
+	return s.undecided(err)
 }
