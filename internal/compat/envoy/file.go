@@ -3,7 +3,8 @@ package envoy
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v2"
@@ -123,10 +124,5 @@ func checkKeys(block map[any]any) error {
 // sorted returns the keys of a block in an order, so that of several errors it
 // is always the same that is told.
 func sorted(block map[any]any) []any {
-	all := make([]any, 0, len(block))
-	for k := range block {
-		all = append(all, k)
-	}
-	sort.Slice(all, func(i, j int) bool { return fmt.Sprint(all[i]) < fmt.Sprint(all[j]) })
-	return all
+	return slices.SortedFunc(maps.Keys(block), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }

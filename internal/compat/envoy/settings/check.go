@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,9 +63,7 @@ func (s *Settings) Check() error {
 	if s.StatsFlushInterval <= 0 {
 		refuse("STATS_FLUSH_INTERVAL=%s must be more than 0", s.StatsFlushInterval)
 	}
-	switch s.StatsdProtocol {
-	case "tcp", "tcp4", "tcp6", "udp", "udp4", "udp6":
-	default:
+	if !slices.Contains([]string{"tcp", "tcp4", "tcp6", "udp", "udp4", "udp6"}, s.StatsdProtocol) {
 		refuse("STATSD_PROTOCOL=%q is neither tcp nor udp", s.StatsdProtocol)
 	}
 	if s.UseStatsd && !s.DisableStats {
@@ -100,12 +99,8 @@ func (s *Settings) Check() error {
 	if s.GRPCServerUseTLS && filepath.Dir(s.GRPCServerTLSCert) != filepath.Dir(s.GRPCServerTLSKey) {
 		refuse("GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY must lie in the same directory")
 	}
-	if s.TracingEnabled {
-		switch s.TracingProtocol {
-		case "http", "grpc", "":
-		default:
-			refuse("TRACING_EXPORTER_PROTOCOL=%q is neither http nor grpc", s.TracingProtocol)
-		}
+	if s.TracingEnabled && !slices.Contains([]string{"http", "grpc", ""}, s.TracingProtocol) {
+		refuse("TRACING_EXPORTER_PROTOCOL=%q is neither http nor grpc", s.TracingProtocol)
 	}
 	return errors.Join(wrong...)
 }
@@ -126,7 +121,6 @@ type Redis struct {
 	SocketType   string
 	Type         string // single, sentinel or cluster
 	URL          string
-	PoolSize     int
 	Auth         string
 	SentinelAuth string
 	TLS          bool
@@ -136,10 +130,10 @@ type Redis struct {
 
 // Redises returns the main Redis and, if REDIS_PERSECOND, the other.
 func (s *Settings) Redises() []Redis {
-	all := []Redis{{"REDIS", s.RedisSocketType, strings.ToLower(s.RedisType), s.RedisURL, s.RedisPoolSize,
+	all := []Redis{{"REDIS", s.RedisSocketType, strings.ToLower(s.RedisType), s.RedisURL,
 		s.RedisAuth, s.RedisSentinelAuth, s.RedisTLS, s.RedisParallelism, s.RedisPoolOnEmpty}}
 	if s.PerSecond {
-		all = append(all, Redis{"REDIS_PERSECOND", s.PerSecondSocketType, strings.ToLower(s.PerSecondType), s.PerSecondURL, s.PerSecondPoolSize,
+		all = append(all, Redis{"REDIS_PERSECOND", s.PerSecondSocketType, strings.ToLower(s.PerSecondType), s.PerSecondURL,
 			s.PerSecondAuth, s.PerSecondSentinelAuth, s.PerSecondTLS, s.PerSecondParallelism, s.PerSecondPoolOnEmpty})
 	}
 	return all

@@ -23,26 +23,23 @@ func Level(name string) (slog.Level, error) {
 
 // idle lists variables that are read, checked, and have no effect here, with
 // the reason.
-var idle = []struct{ name, why string }{
-	{"REDIS_POOL_SIZE", "calls share one connection to a server, in pipelines"},
-	{"REDIS_PERSECOND_POOL_SIZE", "calls share one connection to a server, in pipelines"},
-	{"REDIS_PIPELINE_WINDOW", "commands that wait for a connection are written together anyway"},
-	{"REDIS_PERSECOND_PIPELINE_WINDOW", "commands that wait for a connection are written together anyway"},
-	{"REDIS_PIPELINE_LIMIT", "it has no effect in Envoy's service either"},
-	{"REDIS_PERSECOND_PIPELINE_LIMIT", "it has no effect in Envoy's service either"},
-	{"REDIS_CLUSTER_PIPELINE_PARALLELISM", "commands for all keys go out at a time"},
-	{"REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", "commands for all keys go out at a time"},
+var idle = []struct{ names, why string }{
+	{"REDIS_POOL_SIZE REDIS_PERSECOND_POOL_SIZE", "calls share one connection to a server, in pipelines"},
+	{"REDIS_PIPELINE_WINDOW REDIS_PERSECOND_PIPELINE_WINDOW", "commands that wait for a connection are written together anyway"},
+	{"REDIS_PIPELINE_LIMIT REDIS_PERSECOND_PIPELINE_LIMIT", "it has no effect in Envoy's service either"},
+	{"REDIS_CLUSTER_PIPELINE_PARALLELISM REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", "commands for all keys go out at a time"},
 	{"GOSTATS_FLUSH_INTERVAL_SECONDS", "set STATS_FLUSH_INTERVAL"},
 	{"GOSTATS_LOGGING_SINK_DISABLED", "set DISABLE_STATS"},
-	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION", "calls wait as long as their time allows"},
-	{"REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", "calls wait as long as their time allows"},
+	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", "calls wait as long as their time allows"},
 }
 
 // Notes returns a sentence for each variable that is set and has no effect.
 func Notes(lookup Lookup) (notes []string) {
 	for _, v := range idle {
-		if _, ok := lookup(v.name); ok {
-			notes = append(notes, fmt.Sprintf("%s is set and has no effect: %s", v.name, v.why))
+		for name := range strings.FieldsSeq(v.names) {
+			if _, ok := lookup(name); ok {
+				notes = append(notes, fmt.Sprintf("%s is set and has no effect: %s", name, v.why))
+			}
 		}
 	}
 	return notes
