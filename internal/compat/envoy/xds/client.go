@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -44,8 +45,8 @@ type Client struct {
 	refused        int
 	reason         string
 
+	ran    atomic.Bool
 	mu     sync.Mutex
-	ran    bool   // Requires: mu.
 	status Status // Requires: mu.
 }
 
@@ -108,11 +109,7 @@ func (c *Client) Status() Status {
 // Source: Envoy's xDS protocol, "How the client specifies what resources to
 // return", "ACK/NACK and resource type instance version".
 func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfig) error) error {
-	c.mu.Lock()
-	again := c.ran
-	c.ran = true
-	c.mu.Unlock()
-	if again {
+	if c.ran.Swap(true) {
 		return errors.New("xds: Run was called twice: make a client for each run")
 	}
 	for failed := 0; ctx.Err() == nil; {

@@ -131,9 +131,7 @@ func (opt Options) complete() (Options, error) {
 	opt.Backoff.Factor = cmp.Or(opt.Backoff.Factor, 0.5)
 	opt.MaxMessage = cmp.Or(opt.MaxMessage, 4<<20)
 	opt.KeepAlive = cmp.Or(opt.KeepAlive, 310*time.Second)
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	return opt, nil
 }
 
