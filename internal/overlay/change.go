@@ -78,7 +78,7 @@ func cut(s string) string {
 // args are the change for the log.
 func (c *Change) args() []any {
 	var args []any
-	for _, kv := range [][2]string{{"domain", c.Domain}, {"rule", c.Rule}, {"entries", words(c.Entries)}, {"limit", c.Limit},
+	for _, kv := range [][2]string{{"domain", c.Domain}, {"rule", c.Rule}, {"entries", Words(c.Entries)}, {"limit", c.Limit},
 		{"before", c.Before}, {"after", c.After}, {"by", c.By}, {"reason", c.Reason}, {"yaml", c.YAML}, {"id", c.ID}} {
 		if kv[1] != "" {
 			args = append(args, kv[0], kv[1])

@@ -141,7 +141,7 @@ func (k *Keys) warnOfRestart(t *Target, e, was *Entry) {
 	}
 	if why := k.restarts(with(e), with(was)); why != "" {
 		k.audit.board.logger.Warn("key counts from zero since this change; it may use the old and the new count within one period",
-			"domain", t.Domain, "entries", words(t.Entries), "limit", t.Limit.Name, "reason", why)
+			"domain", t.Domain, "entries", Words(t.Entries), "limit", t.Limit.Name, "reason", why)
 	}
 }
 

@@ -49,10 +49,8 @@ func (t *Target) rate() string {
 	return e.Rate()
 }
 
-// words are the entry's facts as a command line writes them.
-func (e *Entry) words() string { return words(e.Entries) }
-
-func words(entries []weir.Entry) string {
+// Words are entries as a command line writes them.
+func Words(entries []weir.Entry) string {
 	all := make([]string, len(entries))
 	for i, p := range entries {
 		all[i] = p.Key + "=" + p.Value

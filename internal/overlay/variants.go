@@ -52,7 +52,7 @@ func (v *variants) ofMark(m *mark, l *weir.Limit) *made {
 		with, err := v.override(l, m.override)
 		if err != nil {
 			v.logger.Error("override without effect: it does not fit its limit any more", "limit", l.Name,
-				"entries", m.override.words(), "override", m.override.Rate(), "err", err)
+				"entries", Words(m.override.Entries), "override", m.override.Rate(), "err", err)
 		}
 		out.with = with
 	}

@@ -119,9 +119,7 @@ func New(opt Options) (*API, error) {
 	opt.Domain = cmp.Or(opt.Domain, "api")
 	opt.MaxInFlight = cmp.Or(opt.MaxInFlight, 4096)
 	opt.BodyTimeout = cmp.Or(opt.BodyTimeout, 10*time.Second)
-	if opt.Bodies == nil {
-		opt.Bodies = bodies.New(0)
-	}
+	opt.Bodies = cmp.Or(opt.Bodies, bodies.New(0))
 	a := &API{mux: http.NewServeMux(), paths: map[string]bool{}, admin: map[string]bool{},
 		operators: &operators{opt.AdminToken, opt.Guesses}, most: int64(opt.MaxInFlight)}
 	a.addParts(&opt)

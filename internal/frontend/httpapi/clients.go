@@ -3,9 +3,9 @@ package httpapi
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
 )
 
 // KnownClient is who a name in events stands for, under one limit.
@@ -55,7 +55,7 @@ func identify(q *query, clients func(name string) []KnownClient) *inputError {
 	case len(names) == 0:
 		return &inputError{fmt.Sprintf("the client is one of the domain %q, not of this", all[0].Domain), "#/domain"}
 	case len(fit) == 0 && q.wholeDomain:
-		return &inputError{"a ban over the domain is by one entry, and the client is known by several: " + words(&weir.Request{Descriptors: []weir.Descriptor{{Entries: all[0].Entries}}}), "#/client"}
+		return &inputError{"a ban over the domain is by one entry, and the client is known by several: " + overlay.Words(all[0].Entries), "#/client"}
 	case len(fit) == 0:
 		return &inputError{"is not one that the client is known by; it is known by " + quoted(names), "#/limit"}
 	}
@@ -70,16 +70,4 @@ func identify(q *query, clients func(name string) []KnownClient) *inputError {
 		q.limit = fit[0].Limit
 	}
 	return nil
-}
-
-// words are the entries of a request about one key, as a command line writes them.
-func words(req *weir.Request) string {
-	var b strings.Builder
-	for i, e := range req.Descriptors[0].Entries {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(e.Key + "=" + e.Value)
-	}
-	return b.String()
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -98,12 +99,7 @@ func (r *reader) str(least, most int) string {
 }
 
 // alias returns b as a string that shares its bytes.
-func alias(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	return unsafe.String(&b[0], len(b))
-}
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // text reads a string that is known to begin here. It is never nil.
 func (r *reader) text() []byte {
@@ -121,7 +117,7 @@ func (r *reader) text() []byte {
 			r.i++
 			return s
 		case c == '\\':
-			return r.escaped(from)
+			return r.unescape(from)
 		case c < ' ':
 			r.failSyntax("no control character within a string")
 			return nil
@@ -136,8 +132,15 @@ func (r *reader) text() []byte {
 	return nil
 }
 
-// escaped reads the rest of a string that began at from and has escapes.
-func (r *reader) escaped(from int) []byte {
+// escapes are the characters that stand behind a backslash, but for u, and escaped those
+// that they stand for.
+const (
+	escapes = "\"\\/bfnrt"
+	escaped = "\"\\/\b\f\n\r\t"
+)
+
+// unescape reads the rest of a string that began at from and has escapes.
+func (r *reader) unescape(from int) []byte {
 	start := len(r.unescaped)
 	out := append(r.unescaped, r.b[from:r.i]...)
 	for r.i < len(r.b) {
@@ -164,20 +167,10 @@ func (r *reader) escaped(from int) []byte {
 		if r.i == len(r.b) {
 			break
 		}
-		switch c := r.b[r.i]; c {
-		case '"', '\\', '/':
-			out = append(out, c)
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
+		switch at := strings.IndexByte(escapes, r.b[r.i]); {
+		case at >= 0:
+			out = append(out, escaped[at])
+		case r.b[r.i] == 'u':
 			r.i++
 			u := r.rune()
 			if r.err != nil {
