@@ -67,20 +67,11 @@ func (s *status) append(b []byte) []byte {
 		b = wire.AppendVarint(b, 3, uint64(clamp(s.remaining)))
 		if s.reset > 0 {
 			b, in = wire.Begin(b, 4)
-			b = wire.AppendVarint(b, 1, uint64(seconds(s.reset)))
+			b = wire.AppendVarint(b, 1, uint64(answer.Seconds(s.reset)))
 			b = wire.End(b, in)
 		}
 	}
 	return wire.End(b, at)
-}
-
-// seconds returns d rounded up.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
 }
 
 // clamp returns n as the wire has it.
