@@ -1,6 +1,10 @@
 package stats
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // RateLimit counts what one limit decided. Add to its counters directly.
 type RateLimit struct {
@@ -137,10 +141,7 @@ func (s *Store) UnknownDomain(domain string) *Counter {
 // flush tells the sink what the counters have gained.
 func (k *keys) flush(sink Sink) {
 	k.mu.RLock()
-	all := make([]*RateLimit, 0, len(k.byName))
-	for _, r := range k.byName {
-		all = append(all, r)
-	}
+	all := slices.Collect(maps.Values(k.byName))
 	k.mu.RUnlock()
 	for _, r := range all {
 		r.each(func(name string, c *Counter) {

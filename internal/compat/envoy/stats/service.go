@@ -33,35 +33,20 @@ func (s *Store) scopeOf(name string) *Scope {
 // Runtime has the Go runtime's memory, collector and goroutine numbers set under
 // scope at each flush.
 func Runtime(scope *Scope) {
-	gauges := map[string]func(m *runtime.MemStats) uint64{
-		"alloc":        func(m *runtime.MemStats) uint64 { return m.Alloc },
-		"sys":          func(m *runtime.MemStats) uint64 { return m.Sys },
-		"heapAlloc":    func(m *runtime.MemStats) uint64 { return m.HeapAlloc },
-		"heapSys":      func(m *runtime.MemStats) uint64 { return m.HeapSys },
-		"heapIdle":     func(m *runtime.MemStats) uint64 { return m.HeapIdle },
-		"heapInuse":    func(m *runtime.MemStats) uint64 { return m.HeapInuse },
-		"heapReleased": func(m *runtime.MemStats) uint64 { return m.HeapReleased },
-		"heapObjects":  func(m *runtime.MemStats) uint64 { return m.HeapObjects },
-		"nextGC":       func(m *runtime.MemStats) uint64 { return m.NextGC },
-		"lastGC":       func(m *runtime.MemStats) uint64 { return m.LastGC },
-		"gcCPUPercent": func(m *runtime.MemStats) uint64 { return uint64(m.GCCPUFraction * 100) },
-		"numGoroutine": func(*runtime.MemStats) uint64 { return uint64(runtime.NumGoroutine()) },
-	}
-	counters := map[string]func(m *runtime.MemStats) uint64{
-		"totalAlloc":   func(m *runtime.MemStats) uint64 { return m.TotalAlloc },
-		"mallocs":      func(m *runtime.MemStats) uint64 { return m.Mallocs },
-		"frees":        func(m *runtime.MemStats) uint64 { return m.Frees },
-		"pauseTotalNs": func(m *runtime.MemStats) uint64 { return m.PauseTotalNs },
-		"numGC":        func(m *runtime.MemStats) uint64 { return uint64(m.NumGC) },
-	}
 	scope.store.Generate(func() {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		for name, read := range gauges {
-			scope.Gauge(name).Set(read(&m))
+		for name, value := range map[string]uint64{
+			"alloc": m.Alloc, "sys": m.Sys, "heapAlloc": m.HeapAlloc, "heapSys": m.HeapSys, "heapIdle": m.HeapIdle, "heapInuse": m.HeapInuse,
+			"heapReleased": m.HeapReleased, "heapObjects": m.HeapObjects, "nextGC": m.NextGC, "lastGC": m.LastGC,
+			"gcCPUPercent": uint64(m.GCCPUFraction * 100), "numGoroutine": uint64(runtime.NumGoroutine()),
+		} {
+			scope.Gauge(name).Set(value)
 		}
-		for name, read := range counters {
-			scope.Counter(name).Set(read(&m))
+		for name, value := range map[string]uint64{
+			"totalAlloc": m.TotalAlloc, "mallocs": m.Mallocs, "frees": m.Frees, "pauseTotalNs": m.PauseTotalNs, "numGC": uint64(m.NumGC),
+		} {
+			scope.Counter(name).Set(value)
 		}
 	})
 }

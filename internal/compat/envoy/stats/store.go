@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -50,9 +51,6 @@ type Store struct {
 
 // New returns an empty store. It starts nothing: see Run.
 func New(o Options) *Store {
-	if o.MaxKeys <= 0 {
-		o.MaxKeys = DefaultMaxKeys
-	}
 	s := &Store{
 		sink:     o.Sink,
 		tags:     o.Tags,
@@ -63,17 +61,14 @@ func New(o Options) *Store {
 	if s.sink == nil {
 		s.sink = nowhere{}
 	}
-	s.keys.init(s.TopScope("ratelimit").Scope("service").Scope("rate_limit"), o.MaxKeys)
+	s.keys.init(s.TopScope("ratelimit").Scope("service").Scope("rate_limit"), cmp.Or(max(o.MaxKeys, 0), DefaultMaxKeys))
 	return s
 }
 
 // Run flushes every interval, and timers every second, until ctx ends; then it
 // flushes once more and returns. A zero or negative interval is ten seconds.
 func (s *Store) Run(ctx context.Context, interval time.Duration) {
-	if interval <= 0 {
-		interval = 10 * time.Second
-	}
-	all := time.NewTicker(interval)
+	all := time.NewTicker(cmp.Or(max(interval, 0), 10*time.Second))
 	defer all.Stop()
 	timers := time.NewTicker(time.Second)
 	defer timers.Stop()

@@ -60,10 +60,7 @@ const timerDistinct = 4096
 
 // Observe counts one event that took ms milliseconds.
 func (t *Timer) Observe(ms int64) {
-	if ms < 0 {
-		ms = 0
-	}
-	if ms < timerShort {
+	if ms = max(ms, 0); ms < timerShort {
 		t.short[ms].Add(1)
 		return
 	}
