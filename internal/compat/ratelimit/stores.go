@@ -89,14 +89,7 @@ const reconnectEvery = time.Second
 // reconnect asks a Redis to which there is no connection until there is one. Calls
 // do so too, but nobody sends them to a node that is not healthy.
 func reconnect(ctx context.Context, store *counter.Redis, perSecond bool) {
-	tick := time.NewTicker(reconnectEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for backoff.Sleep(ctx, reconnectEvery) {
 		main, second := store.Stats()
 		var look []counter.Hit
 		for _, of := range []struct{ gone, perSecond bool }{{main.Active == 0, false}, {perSecond && second.Active == 0, true}} {

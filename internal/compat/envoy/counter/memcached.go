@@ -16,6 +16,7 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -104,14 +105,7 @@ func (m *Memcached) refresh(ctx context.Context, servers *memcache.ServerList) {
 	if m.opt.Lookup == nil || m.opt.Refresh <= 0 {
 		return
 	}
-	t := time.NewTicker(m.opt.Refresh)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for backoff.Sleep(ctx, m.opt.Refresh) {
 		list, err := m.opt.Lookup(ctx)
 		if err == nil {
 			err = servers.SetServers(list...)
