@@ -165,9 +165,7 @@ func New(opt Options) (*Server, error) {
 		if *d.value < 0 {
 			return nil, fmt.Errorf("grpcserver: %s %s must not be negative", d.name, *d.value)
 		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
+		*d.value = cmp.Or(*d.value, d.zero)
 	}
 	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxUnsent < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
 		return nil, errors.New("grpcserver: the bounds on calls, connections, responses and messages must not be negative, nor messages above 2 GiB")
@@ -177,12 +175,8 @@ func New(opt Options) (*Server, error) {
 	opt.MaxMessage = cmp.Or(opt.MaxMessage, 1<<20)
 	opt.MaxHeader = cmp.Or(opt.MaxHeader, 32<<10)
 	opt.MaxUnsent = cmp.Or(opt.MaxUnsent, 256<<20)
-	if opt.Bodies == nil {
-		opt.Bodies = bodies.New(0)
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Bodies = cmp.Or(opt.Bodies, bodies.New(0))
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Server{opt: opt, health: health.NewServer()}
 	s.calls = newCalls(opt.MaxCalls)
 	s.drains, s.endStreams = context.WithCancel(context.Background())
@@ -323,30 +317,21 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.opt.Certificate == nil {
 		ln = listen.Wrap(ln, s.unfinished.count)
 	}
-	done := make(chan struct{})
-	defer close(done)
-	go s.unsent.watch(s.opt.StallTimeout, done)
-	addr := ln.Addr()
-	served := make(chan error, 1)
-	go func() { served <- s.grpc.Serve(ln) }()
-	select {
-	case err := <-served:
+	watching, stop := context.WithCancel(context.Background())
+	defer stop()
+	go s.unsent.watch(watching, s.opt.StallTimeout)
+	ended, err := listen.Serve(ctx, ln, s.grpc.Serve, func() {
+		s.health.Shutdown()
+		time.Sleep(s.opt.Delay)
+	})
+	if ended {
 		s.grpc.Stop()
-		s.endStreams()
-		return fmt.Errorf("listener %s: %w", addr, err)
-	case <-ctx.Done():
 	}
-	s.health.Shutdown()
-	time.Sleep(s.opt.Delay)
-	// Close the listener first: once it stops, grpc cuts connections off that
-	// are accepted at the last moment.
-	lnErr := ln.Close()
-	<-served
 	s.endStreams()
-	if errors.Is(lnErr, net.ErrClosed) {
-		lnErr = nil
+	if ended {
+		return err
 	}
-	return errors.Join(s.drain(), lnErr)
+	return errors.Join(s.drain(), err)
 }
 
 // drain finishes the calls under way, or cuts them when it takes too long.

@@ -1,12 +1,15 @@
 package grpcserver
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/mem"
+
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // unsent counts the answers that clients have not taken yet. grpc bounds what a
@@ -168,18 +171,11 @@ func (u *unsent) forgetWorst() (worst *conn) {
 }
 
 // watch closes connections that have taken nothing of what there is for them for so
-// long, until done.
-func (u *unsent) watch(stall time.Duration, done <-chan struct{}) {
-	tick := time.NewTicker(stall/4 + 1)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case now := <-tick.C:
-			for _, c := range u.stalled(now.Add(-stall)) {
-				_ = c.Close()
-			}
+// long, until ctx ends.
+func (u *unsent) watch(ctx context.Context, stall time.Duration) {
+	for backoff.Sleep(ctx, stall/4+1) {
+		for _, c := range u.stalled(time.Now().Add(-stall)) {
+			_ = c.Close()
 		}
 	}
 }

@@ -56,7 +56,7 @@ type Node struct {
 	scope  *stats.Scope // "ratelimit", with the tags
 	health *health
 	open   opener
-	source Source
+	source ruleSource
 	cert   *certfile.Certificate
 	grpc   *grpcserver.Server
 	bodies *bodies.Budget
@@ -69,9 +69,7 @@ func New(o Options) (*Node, error) {
 	if o.Lookup == nil {
 		o.Lookup = func(string) (string, bool) { return "", false }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.StatsTo == nil {
 		o.StatsTo = io.Discard
 	}
@@ -128,9 +126,10 @@ func (n *Node) build() error {
 	}
 	if n.s.ConfigType == "GRPC_XDS_SOTW" {
 		n.source, err = newXDSSource(n.s, n.log)
-	} else {
-		n.source, err = newFileSource(n.s, n.stats.TopScope("runtime"), n.log)
+		return err
 	}
+	files, err := newFileSource(n.s, n.stats.TopScope("runtime"), n.log)
+	n.source = files.Run
 	return err
 }
 
@@ -220,7 +219,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		group.Go(func() { follow(back) })
 	}
 	rules := newRules(service, n.s, n.health, n.log)
-	group.Go(func() { fail(n.source.Run(back, rules)) })
+	group.Go(func() { fail(n.source(back, rules)) })
 	if !n.s.ForceStart {
 		n.log.Info("Waiting for initial ratelimit config update event")
 		select {
@@ -269,40 +268,37 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	grpcDone := make(chan error, 1)
+	// Those who ask for the health are answered until the last call has ended.
+	webCtx, stopWeb := context.WithCancel(context.Background())
+	defer stopWeb()
+	var calls, requests sync.WaitGroup
+	ended := make(chan error, 3)
 	n.logListening("gRPC", n.s.GRPCHost, n.s.GRPCPort)
-	go func() { grpcDone <- n.grpc.Serve(ctx, grpcLn) }()
+	calls.Go(func() { ended <- n.grpc.Serve(ctx, grpcLn) })
 	n.logListening("HTTP", n.s.Host, n.s.Port)
 	web := newWebServer(handlers, httpLn, maxWebConnections, n.log)
-	var debug *webServer
+	requests.Go(func() { ended <- web.serve(webCtx) })
 	if debugLn != nil {
 		n.logListening("debug", n.s.DebugHost, n.s.DebugPort)
-		debug = newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
+		debug := newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
 		debug.srv.WriteTimeout = 0 // a profile takes as long as it is asked to
+		requests.Go(func() { ended <- debug.serve(webCtx) })
 	}
-	go web.serve(failed)
-	if debug != nil {
-		go debug.serve(failed)
-	}
-	var ended error
-	grpcEnded := false
 	select {
 	case <-ctx.Done():
-	case ended = <-failed:
-	case ended = <-grpcDone:
-		grpcEnded = true
+	case err = <-failed:
+	case err = <-ended:
 	}
 	n.health.set(endHealth, false)
 	stop()
-	if !grpcEnded {
-		ended = errors.Join(ended, <-grpcDone)
+	calls.Wait()
+	stopWeb()
+	requests.Wait()
+	close(ended)
+	for e := range ended {
+		err = errors.Join(err, e)
 	}
-	for _, w := range []*webServer{web, debug} {
-		if w != nil {
-			ended = errors.Join(ended, w.end())
-		}
-	}
-	return ended
+	return err
 }
 
 // logListening logs that a listener is open.
@@ -347,16 +343,7 @@ func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail 
 		series.ServeHTTP(w, r)
 	}), ln, maxWebConnections, n.log)
 	n.log.Info("Starting prometheus sink on " + ln.Addr().String() + path)
-	done := make(chan error, 1)
-	go w.serve(done)
-	group.Go(func() {
-		select {
-		case <-ctx.Done():
-			fail(w.end())
-		case err := <-done:
-			fail(err)
-		}
-	})
+	group.Go(func() { fail(w.serve(ctx)) })
 	return nil
 }
 

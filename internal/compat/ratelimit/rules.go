@@ -11,15 +11,12 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 )
 
-// A Source has rules, now and whenever they change.
-type Source interface {
-	// Run gives each set of rules to the service until ctx ends. Its error
-	// means that no rules will come any more.
-	Run(ctx context.Context, r *Rules) error
-}
+// A ruleSource gives each set of rules to the service, now and whenever they change, until ctx
+// ends. Its error means that no rules will come any more.
+type ruleSource func(ctx context.Context, r *Rules) error
 
 // Rules takes sets of rules for a service, all of a set or nothing, and says so
-// in the log and in the health. It is for one Source, one call at a time.
+// in the log and in the health. It is for one ruleSource, one call at a time.
 type Rules struct {
 	service *envoy.Service
 	merge   bool

@@ -69,7 +69,7 @@ func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (
 	return f, nil
 }
 
-// Run implements Source.
+// Run is a ruleSource.
 func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 	if f.tree == nil {
 		_ = r.Files(nil) // logged there

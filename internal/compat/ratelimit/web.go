@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
@@ -20,10 +19,6 @@ import (
 type webServer struct {
 	srv *http.Server
 	ln  net.Listener
-	// ending: the listener was closed on purpose. served is closed when nobody is
-	// accepted any more.
-	ending atomic.Bool
-	served chan struct{}
 }
 
 // maxWebConnections bounds the connections of one listener.
@@ -61,7 +56,7 @@ func shortest(p string) string {
 // newWebServer returns a server of at most so many connections.
 func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger) *webServer {
 	const idleTimeout = 5 * time.Minute
-	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, Log: log}), time.Minute), served: make(chan struct{}), srv: &http.Server{
+	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, Log: log}), time.Minute), srv: &http.Server{
 		Handler:           listen.Guard(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -75,30 +70,14 @@ func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger)
 	}}
 }
 
-// serve answers until end; that the listener failed is told to failed.
-func (w *webServer) serve(failed chan<- error) {
-	defer close(w.served)
-	if err := w.srv.Serve(w.ln); !w.ending.Load() {
-		failed <- fmt.Errorf("listener %s: %w", w.ln.Addr(), err)
-	}
-}
-
-// end answers what is under way, for a while, and closes everything. serve must
-// have been called.
-func (w *webServer) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+// serve answers until ctx ends, and then what is under way, for a while. It returns nil
+// when every request was answered.
+func (w *webServer) serve(ctx context.Context) error {
+	_, err := listen.Serve(ctx, w.ln, w.srv.Serve, func() {})
+	rest, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
-	w.ending.Store(true)
-	// First, and alone: Shutdown would hold a lock that whoever is let in at the
-	// last moment waits for.
-	lnErr := w.ln.Close()
-	<-w.served
-	if errors.Is(lnErr, net.ErrClosed) {
-		lnErr = nil // it had failed
+	if w.srv.Shutdown(rest) != nil {
+		err = errors.Join(err, fmt.Errorf("listener %s: requests cut after %s", w.ln.Addr(), drainFor), w.srv.Close())
 	}
-	err := w.srv.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("listener %s: requests cut after %s", w.ln.Addr(), drainFor), w.srv.Close())
-	}
-	return errors.Join(err, lnErr)
+	return err
 }

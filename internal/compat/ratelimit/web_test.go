@@ -25,10 +25,10 @@ func TestFamilyRequestsUnderWayStay(t *testing.T) {
 		}
 		fmt.Fprint(w, "up")
 	}), ln, 2, slog.New(slog.DiscardHandler))
-	failed := make(chan error, 1)
-	go w.serve(failed)
+	served := make(chan error, 1)
+	go func() { served <- w.serve(t.Context()) }()
 	t.Cleanup(func() {
-		if err := w.end(); err != nil {
+		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,10 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/xds"
 )
 
-// xdsSource has the rules of an xDS server.
-type xdsSource struct{ client *xds.Client }
-
-func newXDSSource(s *settings.Settings, log *slog.Logger) (*xdsSource, error) {
+// newXDSSource returns the source of the rules of an xDS server.
+func newXDSSource(s *settings.Settings, log *slog.Logger) (ruleSource, error) {
 	opt := xds.Options{
 		Server: s.XDSServerURL, NodeID: s.XDSNodeID, NodeMetadata: xds.ParseNodeMetadata(s.XDSNodeMetadata),
 		Headers: s.XDSHeaders, ConnectRetry: s.XDSConnectRetry, MaxMessage: s.XDSMaxMessageBytes, Log: log,
@@ -27,8 +25,5 @@ func newXDSSource(s *settings.Settings, log *slog.Logger) (*xdsSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &xdsSource{client}, nil
+	return func(ctx context.Context, r *Rules) error { return client.Run(ctx, r.Resources) }, nil
 }
-
-// Run implements Source.
-func (x *xdsSource) Run(ctx context.Context, r *Rules) error { return x.client.Run(ctx, r.Resources) }

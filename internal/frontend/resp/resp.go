@@ -174,12 +174,8 @@ func New(opt Options) (*Server, error) {
 	opt.DrainTimeout = cmp.Or(opt.DrainTimeout, 10*time.Second)
 	opt.MaxClients = cmp.Or(opt.MaxClients, 4096)
 	opt.User = cmp.Or(opt.User, defaultUser)
-	if opt.Connections == nil {
-		opt.Connections = new(listen.Counts)
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Connections = cmp.Or(opt.Connections, new(listen.Counts))
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
 		opt: opt, limiter: opt.Limiter, began: time.Now(),
 		conns: map[*conn]struct{}{}, seed: maphash.MakeSeed(), faults: faults.New(opt.Log),

@@ -28,21 +28,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		limits.Unauthenticated = max(limits.Max/4, 1)
 	}
 	ln = listen.Limit(ln, limits)
-	served := make(chan error, 1)
-	go func() { served <- s.accept(ln) }()
-	select {
-	case err := <-served:
-		s.drain()
-		return fmt.Errorf("listener %s: %w", ln.Addr(), err)
-	case <-ctx.Done():
+	ended, err := listen.Serve(ctx, ln, s.accept, func() { time.Sleep(s.opt.DrainDelay) })
+	if drainErr := s.drain(); !ended {
+		err = errors.Join(err, drainErr)
 	}
-	time.Sleep(s.opt.DrainDelay)
-	err := ln.Close()
-	<-served
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
-	return errors.Join(err, s.drain())
+	return err
 }
 
 // accept lets clients in until ln is closed.
