@@ -3,9 +3,10 @@ package ratelimit
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/compat/envoy"
@@ -45,7 +46,7 @@ func newTree(s *settings.Settings, scope *stats.Scope, log *slog.Logger) *tree {
 // read returns the rules files in the order of their names. What cannot be read
 // is logged and left out; whole says that there was no such thing.
 func (t *tree) read() (files []envoy.File, whole bool) {
-	r := reading{tree: t, whole: true, named: map[string]int{}}
+	r := reading{tree: t, whole: true, named: map[string]*envoy.File{}}
 	// Through a link, if the directory is one.
 	root, err := filepath.EvalSymlinks(t.root)
 	if err != nil {
@@ -55,17 +56,24 @@ func (t *tree) read() (files []envoy.File, whole bool) {
 	}
 	t.attempts.Inc()
 	t.values.Set(uint64(len(r.named)))
-	sort.Slice(r.files, func(i, j int) bool { return r.files[i].Name < r.files[j].Name })
-	return r.files, r.whole
+	return r.files(), r.whole
 }
 
 type reading struct {
 	*tree
-	files []envoy.File
-	// named are the files of any kind, and where in files those are that count:
-	// elsewhere it is -1.
-	named map[string]int
+	// named are the files of any kind, nil for those that do not count.
+	named map[string]*envoy.File
 	whole bool
+}
+
+// files returns those that count, by their names.
+func (r *reading) files() (all []envoy.File) {
+	for _, name := range slices.Sorted(maps.Keys(r.named)) {
+		if f := r.named[name]; f != nil {
+			all = append(all, *f)
+		}
+	}
+	return all
 }
 
 func (r *reading) failed(path string, err error) {
@@ -105,25 +113,16 @@ func (r *reading) directory(path, name string) {
 // file takes a file. Of two that have one name, a/b.yaml and a.b.yaml, the later
 // counts.
 func (r *reading) file(path, base, name string) error {
-	at, known := r.named[name]
-	if !known {
-		at = -1
-	}
+	var f *envoy.File
 	if strings.HasPrefix(name, r.prefix) && isRules(base) {
 		// One that is too large comes a byte too large, for the service to refuse by name.
 		data, err := regular.ReadPrefix(path, envoy.MaxFileBytes+1)
 		if err != nil {
 			return err
 		}
-		f := envoy.File{Name: name, Content: data}
-		if at >= 0 {
-			r.files[at] = f
-		} else {
-			at = len(r.files)
-			r.files = append(r.files, f)
-		}
+		f = &envoy.File{Name: name, Content: data}
 	}
-	r.named[name] = at
+	r.named[name] = f
 	return nil
 }
 

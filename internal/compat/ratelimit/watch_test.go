@@ -133,12 +133,12 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	f, _ := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	defer f.watcher.Close()
-	r := reading{tree: f.tree, whole: true, named: map[string]int{}}
+	r := reading{tree: f.tree, whole: true, named: map[string]*envoy.File{}}
 	for i := range maxFiles - 2 {
-		r.named[fmt.Sprint(i)] = -1
+		r.named[fmt.Sprint(i)] = nil
 	}
 	r.directory(f.tree.root, "")
-	if len(r.files) != 2 || r.whole {
-		t.Errorf("%d files, whole: %v; want two, and that there are more", len(r.files), r.whole)
+	if files := r.files(); len(files) != 2 || r.whole {
+		t.Errorf("%d files, whole: %v; want two, and that there are more", len(files), r.whole)
 	}
 }
