@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -99,44 +100,28 @@ const maxPipeline = 2000
 // Each implements analytics.Tx. The statements of many arguments go out together.
 func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
 	for from := 0; from < len(args); from += maxPipeline {
-		if err := t.pipeline(query, args[from:min(from+maxPipeline, len(args))], from, row); err != nil {
+		var batch pgx.Batch
+		for i, list := range args[from:min(from+maxPipeline, len(args))] {
+			batch.Queue(query, list...).Query(func(rows pgx.Rows) error { return readAll(rows, from+i, row) })
+		}
+		if err := t.tx.SendBatch(t.ctx, &batch).Close(); err != nil { // which reads the answers
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tx) pipeline(query string, args [][]any, from int, row func(int, analytics.Row) error) (err error) {
-	var batch pgx.Batch
-	for _, list := range args {
-		batch.Queue(query, list...)
-	}
-	answers := t.tx.SendBatch(t.ctx, &batch)
-	defer func() {
-		if e := answers.Close(); err == nil {
-			err = e
+// readAll calls row, if there is one, with each row of an answer.
+func readAll(rows pgx.Rows, i int, row func(int, analytics.Row) error) error {
+	for rows.Next() {
+		if row == nil {
+			continue
 		}
-	}()
-	for i := range args {
-		rows, err := answers.Query()
+		values, err := rows.Values()
+		if err == nil {
+			err = read(row, i, values)
+		}
 		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			if row == nil {
-				continue
-			}
-			values, err := rows.Values()
-			if err == nil {
-				err = read(row, from+i, values)
-			}
-			if err != nil {
-				rows.Close()
-				return err
-			}
-		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
 			return err
 		}
 	}
@@ -160,24 +145,16 @@ func (l line) Int(column int) int64 {
 	panic(wrongType{column, l[column]})
 }
 
-func (l line) Text(column int) string {
-	switch v := l[column].(type) {
-	case string:
-		return v
-	case nil:
-		return ""
-	}
-	panic(wrongType{column, l[column]})
-}
+func (l line) Text(column int) string  { return valueOf[string](l, column) }
+func (l line) Bytes(column int) []byte { return valueOf[[]byte](l, column) }
 
-func (l line) Bytes(column int) []byte {
-	switch v := l[column].(type) {
-	case []byte:
-		return v
-	case nil:
-		return nil
+// valueOf returns a column of a type, zero for a NULL.
+func valueOf[T any](l line, column int) T {
+	v, ok := l[column].(T)
+	if !ok && l[column] != nil {
+		panic(wrongType{column, l[column]})
 	}
-	panic(wrongType{column, l[column]})
+	return v
 }
 
 // wrongType is a value that a statement returns as another type than it is read as: a
@@ -205,16 +182,18 @@ func read(row func(int, analytics.Row) error, i int, l line) (err error) {
 	return row(i, l)
 }
 
-// failure is an error of PostgreSQL.
-type failure struct{ error }
+// failure is an error of PostgreSQL, with its code.
+type failure struct {
+	error
+	code string
+}
 
 // wrapErr returns an error as the service reads it.
 func wrapErr(err error) error {
-	var e *pgconn.PgError
-	if err == nil || !errors.As(err, &e) {
-		return err
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return failure{err, e.Code}
 	}
-	return failure{err}
+	return err
 }
 
 func (f failure) Unwrap() error { return f.error }
@@ -223,27 +202,11 @@ func (f failure) Unwrap() error { return f.error }
 // text that is no UTF-8 or a number out of range), a constraint (23), or a value that is
 // larger than any may be (54).
 func (f failure) Refuses() bool {
-	var e *pgconn.PgError
-	if !errors.As(f.error, &e) || f.Again() || len(e.Code) < 2 {
-		return false
-	}
-	switch e.Code[:2] {
-	case "22", "23", "54":
-		return true
-	}
-	return false
+	return !f.Again() && slices.Contains([]string{"22", "23", "54"}, f.code[:min(len(f.code), 2)])
 }
 
 // Again reports whether another transaction was in the way: a deadlock, a
 // serialization failure, or a row or table that was made at the same time.
 func (f failure) Again() bool {
-	var e *pgconn.PgError
-	if !errors.As(f.error, &e) {
-		return false
-	}
-	switch e.Code {
-	case "40001", "40P01", "55P03", "23505", "42P07":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"40001", "40P01", "55P03", "23505", "42P07"}, f.code)
 }

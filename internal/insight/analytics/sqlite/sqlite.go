@@ -79,25 +79,16 @@ func (db *DB) open(ctx context.Context) error {
 			return err
 		}
 	}
-	c, err := db.connect(ctx)
-	if err != nil {
+	if err := db.connect(ctx, db.writer); err != nil {
 		return err
 	}
-	db.conns++
-	db.writer <- c
-	if err := analytics.Migrate(ctx, db); err != nil {
+	if err := analytics.Migrate(ctx, db); err != nil || db.memory {
 		return err
-	}
-	if db.memory {
-		return nil
 	}
 	for range readers {
-		c, err := db.connect(ctx)
-		if err != nil {
+		if err := db.connect(ctx, db.readers); err != nil {
 			return err
 		}
-		db.conns++
-		db.readers <- c
 	}
 	return nil
 }
@@ -132,10 +123,11 @@ func private(path string) error {
 // pageSize is SQLite's, in bytes.
 const pageSize = 4096
 
-func (db *DB) connect(ctx context.Context) (*sqlite.Conn, error) {
+// connect puts a connection into a pool.
+func (db *DB) connect(ctx context.Context, pool chan<- *sqlite.Conn) error {
 	c, err := sqlite.OpenConn(db.path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.SetBusyTimeout(busyTimeout)
 	pragmas := []string{"journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 67108864", "temp_store = MEMORY"}
@@ -144,10 +136,12 @@ func (db *DB) connect(ctx context.Context) (*sqlite.Conn, error) {
 	}
 	for _, p := range pragmas {
 		if err := db.patient(ctx, func() error { return sqlitex.ExecuteTransient(c, "PRAGMA "+p, nil) }); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", p, err), c.Close())
+			return errors.Join(fmt.Errorf("%s: %w", p, err), c.Close())
 		}
 	}
-	return c, nil
+	db.conns++
+	pool <- c
+	return nil
 }
 
 // opening is how long a connection that is made waits for others that change the

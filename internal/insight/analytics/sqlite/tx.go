@@ -30,16 +30,12 @@ func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, las
 	if err := sqlitex.Execute(c, begin, nil); err != nil {
 		return wrapErr(err)
 	}
-	done := false
 	defer func() {
-		if done {
-			return
+		if c.AutocommitEnabled() {
+			return // it was committed, or SQLite has rolled it back itself
 		}
 		// What was interrupted must still be rolled back.
 		c.SetInterrupt(nil)
-		if c.AutocommitEnabled() {
-			return // SQLite has done so itself
-		}
 		if e := sqlitex.Execute(c, "ROLLBACK", nil); e != nil {
 			err = errors.Join(err, wrapErr(e))
 		}
@@ -47,11 +43,7 @@ func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, las
 	if err := f(&tx{conn: c, lasting: lasting}); err != nil {
 		return err
 	}
-	if err := sqlitex.Execute(c, "COMMIT", nil); err != nil {
-		return wrapErr(err)
-	}
-	done = true
-	return nil
+	return wrapErr(sqlitex.Execute(c, "COMMIT", nil))
 }
 
 // Each implements analytics.Tx.
