@@ -26,22 +26,14 @@ type played struct {
 
 // reportAccuracy reads the arrivals of the range, and returns what makes an AccuracyList of
 // them.
-func reportAccuracy(r *reader) (func() (*AccuracyList, error), error) {
+func reportAccuracy(r *reader) func() (*AccuracyList, error) {
 	by := map[int64]*played{}
-	of := func(limit int64) *played {
-		return entry(by, limit, func() *played { return &played{limit: limit, keys: map[string][]accuracy.Arrival{}} })
-	}
-	err := r.arrivals(func(limit int64, client, outcome string, at, cost int64) {
-		p := of(limit)
-		p.n++
-		p.keys[client] = append(p.keys[client], accuracy.Arrival{At: at, Cost: cost, Admitted: outcome != "refused" && outcome != "shadow_refused"})
-	}, func(limit int64, _ string, cut bool) {
-		p := of(limit)
+	r.eachArrivals(func(limit int64, client string, arrivals []accuracy.Arrival, cut bool) {
+		p := entry(by, limit, func() *played { return &played{limit: limit, keys: map[string][]accuracy.Arrival{}} })
+		p.n += int64(len(arrivals))
+		p.keys[client] = append(p.keys[client], arrivals...)
 		p.cut = p.cut || cut
 	})
-	if err != nil {
-		return nil, err
-	}
 	all := slices.SortedFunc(maps.Values(by), func(a, b *played) int {
 		return cmp.Or(cmp.Compare(b.n, a.n), compareLimits(r.byID[a.limit], r.byID[b.limit]))
 	})
@@ -49,10 +41,7 @@ func reportAccuracy(r *reader) (func() (*AccuracyList, error), error) {
 		all = all[:maxComparedRules]
 		r.missing = append(r.missing, "compared are the "+strconv.Itoa(maxComparedRules)+" limits with the most arrivals of sampled keys")
 	}
-	out := &AccuracyList{Rules: []Accuracy{}}
-	if out.Coverage, err = r.coverage(); err != nil {
-		return nil, err
-	}
+	out := &AccuracyList{Coverage: r.coverage(), Rules: []Accuracy{}}
 	out.Coverage.Basis = "records"
 	return func() (*AccuracyList, error) {
 		r.missing = nil
@@ -65,7 +54,7 @@ func reportAccuracy(r *reader) (func() (*AccuracyList, error), error) {
 		}
 		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
 		return out, nil
-	}, nil
+	}
 }
 
 // compare compares what was decided with what should have been.

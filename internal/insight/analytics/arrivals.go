@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -22,38 +23,34 @@ func packArrivals(arrivals []event.Arrival) []byte {
 
 // unpackArrivals calls each with the time after the first, in µs, and the cost.
 func unpackArrivals(data []byte, each func(at, cost int64)) error {
-	at := int64(0)
-	for len(data) > 0 {
-		gap, n := binary.Uvarint(data)
-		if n <= 0 {
+	at, v := int64(0), varints(data)
+	for len(v) > 0 {
+		gap, cost := v.next(), v.next()
+		if gap < 0 || cost < 0 {
 			return errArrivals
 		}
-		cost, m := binary.Uvarint(data[n:])
-		if m <= 0 {
-			return errArrivals
-		}
-		at += int64(gap)
-		each(at, int64(cost))
-		data = data[n+m:]
+		at += gap
+		each(at, cost)
 	}
 	return nil
 }
 
 var errArrivals = errors.New("arrivals cannot be read: the row was changed by others")
 
-// arrivals calls each with the single decisions of sampled keys in the range, and
-// row with each record that they are of: its limit, client and whether some are
-// missing from it.
-func (r *reader) arrivals(each func(limit int64, client, outcome string, at, cost int64), row func(limit int64, client string, cut bool)) error {
+// eachArrivals calls each with the single decisions of sampled keys in the range, those of
+// a record together, and whether some are missing from it.
+func (r *reader) eachArrivals(each func(limit int64, client string, arrivals []accuracy.Arrival, cut bool)) {
 	w := &where{}
 	w.and("at >= ? AND at < ?", r.from*1e6, r.to*1e6)
 	r.limitsOf(w, "limit_id")
 	w.in("client", r.keys, false)
-	return queryErr(r.tx, func(x Row) error {
-		limit, client, outcome, first := x.Int(0), x.Text(1), x.Text(2), x.Int(3)
-		if row != nil {
-			row(limit, client, x.Int(4) != 0)
-		}
-		return unpackArrivals(x.Bytes(5), func(at, cost int64) { each(limit, client, outcome, first+at, cost) })
+	r.queryErr(func(row Row) error {
+		outcome, first := row.Text(2), row.Int(3)
+		var arrivals []accuracy.Arrival
+		err := unpackArrivals(row.Bytes(5), func(at, cost int64) {
+			arrivals = append(arrivals, accuracy.Arrival{At: first + at, Cost: cost, Admitted: outcome != "refused" && outcome != "shadow_refused"})
+		})
+		each(row.Int(0), row.Text(1), arrivals, row.Int(4) != 0)
+		return err
 	}, `SELECT limit_id, client, outcome, at, cut, data FROM arrivals`+w.text+` ORDER BY at, id`, w.args...)
 }

@@ -18,18 +18,18 @@ type clientBlock struct {
 	words [numWords][]string
 }
 
-// add adds a row, whose columns follow.
-func (b *clientBlock) add(client string, at int64, row Row, from int) {
-	if n := len(b.clients); n == 0 || b.clients[n-1] != client {
-		b.clients, b.rows = append(b.clients, client), append(b.rows, 0)
+// add adds a row.
+func (b *clientBlock) add(l *clientLine) {
+	if n := len(b.clients); n == 0 || b.clients[n-1] != l.client {
+		b.clients, b.rows = append(b.clients, l.client), append(b.rows, 0)
 	}
 	b.rows[len(b.rows)-1]++
-	b.at = append(b.at, at)
-	for c := range b.cells {
-		b.cells[c] = append(b.cells[c], row.Int(from+c))
+	b.at = append(b.at, l.at)
+	for c, n := range l.n {
+		b.cells[c] = append(b.cells[c], n)
 	}
-	for w := range b.words {
-		b.words[w] = append(b.words[w], row.Text(from+numCells+w))
+	for c, w := range l.w {
+		b.words[c] = append(b.words[c], w)
 	}
 }
 

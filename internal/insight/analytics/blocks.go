@@ -55,9 +55,9 @@ func (s *blockSpan) whole(limit int64) bool {
 }
 
 // blockSpans reads what is known of spans.
-func blockSpans(tx Tx, g Grain, from, to int64) (map[int64]*blockSpan, error) {
+func blockSpans(in *statements, g Grain, from, to int64) map[int64]*blockSpan {
 	out := map[int64]*blockSpan{}
-	return out, query(tx, func(r Row) {
+	in.query(func(r Row) {
 		s := entry(out, r.Int(0), func() *blockSpan { return &blockSpan{limits: map[int64]blockState{}} })
 		if limit := r.Int(1); limit == everyLimit {
 			s.state = r.Int(3)
@@ -65,6 +65,7 @@ func blockSpans(tx Tx, g Grain, from, to int64) (map[int64]*blockSpan, error) {
 			s.limits[limit] = blockState{r.Int(2), r.Int(3)}
 		}
 	}, `SELECT at, limit_id, version, state FROM client_blocks WHERE grain = $1 AND at >= $2 AND at < $3`, int64(g), from, to)
+	return out
 }
 
 // touchBlocks notes that rows change, whose keys are in order.

@@ -23,11 +23,11 @@ func (s *sweeper) bound(ctx context.Context) error {
 
 func (s *sweeper) boundGroup(ctx context.Context, g group) error {
 	over := map[int64]bool{}
-	err := s.db.View(ctx, func(tx Tx) error {
-		return query(tx, func(r Row) { over[r.Int(0)] = true },
+	err := s.db.View(ctx, asTx(func(in *statements) {
+		in.query(func(r Row) { over[r.Int(0)] = true },
 			`SELECT limit_id FROM clients WHERE grain = $1 AND at = $2 AND client <> '' GROUP BY limit_id HAVING COUNT(*) > $3`,
 			int64(g.grain), g.at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -51,19 +51,16 @@ func (s *sweeper) boundWords(ctx context.Context, at int64) error {
 		limited, allowed int64
 	}
 	var all []wordKind
-	err := s.db.View(ctx, func(tx Tx) error {
-		err := query(tx, func(r Row) { all = append(all, wordKind{limit: r.Int(0), kind: r.Text(1)}) },
+	err := s.db.View(ctx, asTx(func(in *statements) {
+		in.query(func(r Row) { all = append(all, wordKind{limit: r.Int(0), kind: r.Text(1)}) },
 			`SELECT limit_id, kind FROM words WHERE at = $1 GROUP BY limit_id, kind HAVING COUNT(*) > $2`, at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
 		for i := range all {
 			w := &all[i]
-			if err == nil {
-				err = query(tx, func(r Row) { w.limited, w.allowed, w.word = r.Int(0), r.Int(1), r.Text(2) },
-					`SELECT refused + shadow + delayed, allowed, word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3
-						ORDER BY refused + shadow + delayed DESC, allowed DESC, word LIMIT 1 OFFSET $4`, at, w.limit, w.kind, int64(s.opt.MaxClients-1))
-			}
+			in.query(func(r Row) { w.limited, w.allowed, w.word = r.Int(0), r.Int(1), r.Text(2) },
+				`SELECT refused + shadow + delayed, allowed, word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3
+					ORDER BY refused + shadow + delayed DESC, allowed DESC, word LIMIT 1 OFFSET $4`, at, w.limit, w.kind, int64(s.opt.MaxClients-1))
 		}
-		return err
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -88,21 +85,18 @@ type clientRank struct {
 // boundLimit merges the clients of a limit behind the last that is kept.
 func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 	var last *clientRank
-	err := s.db.View(ctx, func(tx Tx) error {
-		return query(tx, func(r Row) { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)} },
+	err := s.db.View(ctx, asTx(func(in *statements) {
+		in.query(func(r Row) { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)} },
 			`SELECT refused + delayed + shadow, units, client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
 				ORDER BY refused + delayed + shadow DESC, units DESC, client LIMIT 1 OFFSET $4`,
 			int64(g.grain), g.at, limit, int64(s.opt.MaxClients-1))
-	})
+	}))
 	if err != nil || last == nil {
 		return err
 	}
 	for {
 		gone := 0
-		err := updateRows(ctx, s.db, func(tx Tx) (err error) {
-			gone, err = mergeClients(tx, g, limit, last)
-			return err
-		})
+		err := updateRows(ctx, s.db, func(in *statements) { gone = mergeClients(in, g, limit, last) })
 		if err != nil || gone < step {
 			return err
 		}
@@ -111,38 +105,37 @@ func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 
 // mergeClients puts clients of a limit that stand behind another into one row, as
 // many as a step has, and returns how many those were.
-func mergeClients(tx Tx, g group, limit int64, last *clientRank) (gone int, err error) {
-	if err := exec(tx, touchBlock, int64(g.grain), floor(g.at, blockSeconds(g.grain)), limit); err != nil {
-		return 0, err
-	}
+func mergeClients(in *statements, g group, limit int64, last *clientRank) (gone int) {
+	in.exec(touchBlock, int64(g.grain), floor(g.at, blockSeconds(g.grain)), limit)
 	rest := none()
-	err = query(tx, func(r Row) {
-		var c cells
-		c.scan(r, 0)
-		rest.add(c.merged())
+	var line clientLine
+	columns, read := allColumns.columns()
+	in.query(func(r Row) {
+		read(&line, r)
+		rest.add(line.merged())
 		gone++
 	}, `DELETE FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client IN (
 			SELECT client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
 			AND (refused + delayed + shadow < $4 OR refused + delayed + shadow = $4 AND (units < $5 OR units = $5 AND client > $6))
-			LIMIT $7) RETURNING `+columnList,
+			LIMIT $7) RETURNING `+columns,
 		int64(g.grain), g.at, limit, last.limited, last.units, last.client, int64(step))
-	if err != nil || gone == 0 {
-		return 0, err
+	if gone > 0 {
+		in.exec(upsertClient, rest.args([]any{int64(g.grain), g.at, limit, ""})...)
 	}
-	return gone, exec(tx, upsertClient, rest.args([]any{int64(g.grain), g.at, limit, ""})...)
+	return gone
 }
 
 // boundArrivals deletes the oldest arrivals beyond the bound.
 func (s *sweeper) boundArrivals(ctx context.Context) error {
 	var from int64
-	err := s.db.View(ctx, func(tx Tx) error {
+	err := s.db.View(ctx, asTx(func(in *statements) {
 		n := int64(0)
-		return query(tx, func(r Row) {
+		in.query(func(r Row) {
 			if n += r.Int(1); n > s.opt.MaxArrivals && from == 0 {
 				from = r.Int(0) + 60_000_000
 			}
 		}, `SELECT at / 60000000 * 60000000, CAST(SUM(n) AS BIGINT) FROM arrivals GROUP BY 1 ORDER BY 1 DESC`)
-	})
+	}))
 	if err != nil || from == 0 {
 		return err
 	}

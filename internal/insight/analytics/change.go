@@ -122,7 +122,8 @@ type kept struct {
 
 func newChange(k kept) *change {
 	return &change{
-		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[originRow]*timing{}, responses: map[originRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
+		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[originRow]*timing{},
+		responses: map[originRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
 		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
 		limits: map[Limit]span{}, kept: k,
 	}
@@ -346,60 +347,47 @@ func (c *change) finish(maxClients, maxWords int) {
 
 // cut merges the clients of a limit and a time beyond so many into one row.
 func (c *change) cut(most int) {
-	type group struct {
-		grain Grain
-		at    int64
-		limit Limit
-	}
-	groups := map[group][]clientRow{}
-	if len(c.clients) <= most {
-		return
-	}
-	for row := range c.clients {
-		if row.client != "" {
-			at := group{row.grain, row.at, row.limit}
-			groups[at] = append(groups[at], row)
-		}
-	}
-	for at, rows := range groups {
-		if len(rows) <= most {
-			continue
-		}
-		slices.SortFunc(rows, func(a, b clientRow) int { return compareClients(c.clients[a], c.clients[b], a.client, b.client) })
-		for _, row := range rows[most:] {
-			entry(c.clients, clientRow{at.grain, at.at, at.limit, ""}, none).add(c.clients[row].merged())
-			delete(c.clients, row)
-		}
+	mergedOf := func(row clientRow) clientRow { return clientRow{row.grain, row.at, row.limit, ""} }
+	for _, row := range beyond(c.clients, most, mergedOf, func(a, b clientRow) int {
+		// Who was limited most, then who asked for most.
+		x, y := c.clients[a], c.clients[b]
+		return cmp.Or(cmp.Compare(y.limited(), x.limited()), cmp.Compare(y.n[cUnits], x.n[cUnits]), strings.Compare(a.client, b.client))
+	}) {
+		entry(c.clients, mergedOf(row), none).add(c.clients[row].merged())
+		delete(c.clients, row)
 	}
 }
 
-// compareClients orders clients: who was limited most, then who asked for most.
-func compareClients(a, b *cells, keyA, keyB string) int {
-	return cmp.Or(cmp.Compare(b.limited(), a.limited()), cmp.Compare(b.n[cUnits], a.n[cUnits]), strings.Compare(keyA, keyB))
+// beyond returns the rows of each group beyond so many, in an order. A row that is its own
+// group is in none.
+func beyond[R comparable, V any](all map[R]V, most int, group func(R) R, order func(a, b R) int) (out []R) {
+	if len(all) <= most {
+		return nil
+	}
+	groups := map[R][]R{}
+	for row := range all {
+		if at := group(row); at != row {
+			groups[at] = append(groups[at], row)
+		}
+	}
+	for _, rows := range groups {
+		if len(rows) > most {
+			slices.SortFunc(rows, order)
+			out = append(out, rows[most:]...)
+		}
+	}
+	return out
 }
 
 // cutWords forgets the words of a kind, a limit and an hour beyond so many, those
 // with the fewest.
 func (c *change) cutWords(most int) {
-	if len(c.words) <= most {
-		return
-	}
-	groups := map[wordRow][]wordRow{}
-	for row := range c.words {
-		at := wordRow{at: row.at, limit: row.limit, kind: row.kind}
-		groups[at] = append(groups[at], row)
-	}
-	for _, rows := range groups {
-		if len(rows) <= most {
-			continue
-		}
-		slices.SortFunc(rows, func(a, b wordRow) int {
-			x, y := c.words[a], c.words[b]
-			return cmp.Or(cmp.Compare(y[1]+y[2]+y[3], x[1]+x[2]+x[3]), cmp.Compare(y[0], x[0]), strings.Compare(a.word, b.word))
-		})
-		for _, row := range rows[most:] {
-			delete(c.words, row)
-		}
+	ofKind := func(row wordRow) wordRow { return wordRow{row.at, row.limit, row.kind, ""} }
+	for _, row := range beyond(c.words, most, ofKind, func(a, b wordRow) int {
+		x, y := c.words[a], c.words[b]
+		return cmp.Or(cmp.Compare(y[1]+y[2]+y[3], x[1]+x[2]+x[3]), cmp.Compare(y[0], x[0]), strings.Compare(a.word, b.word))
+	}) {
+		delete(c.words, row)
 	}
 }
 

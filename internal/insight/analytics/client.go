@@ -28,7 +28,7 @@ type client struct {
 type clientHour struct{ at, units int64 }
 
 // load reads the rows of clients.
-func (r *reader) load(clients []client) error {
+func (r *reader) load(clients []client) {
 	want := map[clientKey]int{}
 	var first [][]any
 	var owner []int // of each of them
@@ -42,7 +42,7 @@ func (r *reader) load(clients []client) error {
 		}
 	}
 	if len(want) == 0 {
-		return nil
+		return
 	}
 	grain, hour := r.clientGrain(), floor(r.from, 3600)
 	addHour := func(c *client, h clientHour) {
@@ -58,26 +58,20 @@ func (r *reader) load(clients []client) error {
 	if grain == Hour {
 		end = r.from
 	}
-	err := r.wantedRows(grain, r.from, r.to, want, allColumns, func(of int, l *clientLine) {
+	r.wantedRows(grain, r.from, r.to, want, allColumns, func(of int, l *clientLine) {
 		c := &clients[of]
 		c.rows = append(c.rows, *l)
 		if l.at >= end {
 			addHour(c, clientHour{l.at, l.n[cUnits]})
 		}
 	})
-	if err != nil {
-		return err
-	}
 	for i := range clients {
 		clients[i].sumUp(&r.scope)
 	}
-	err = r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), end, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
+	r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), end, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
 		addHour(&clients[of], clientHour{l.at, l.n[cUnits]})
 	})
-	if err != nil {
-		return err
-	}
-	err = r.tx.Each(`SELECT first_us FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`, first, func(i int, row Row) error {
+	r.each(`SELECT first_us FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`, first, func(i int, row Row) error {
 		if at := row.Int(0); at > 0 {
 			clients[owner[i]].firstSeen = min(clients[owner[i]].firstSeen, at)
 		}
@@ -88,7 +82,6 @@ func (r *reader) load(clients []client) error {
 		slices.SortStableFunc(c.hours, func(a, b clientHour) int { return cmp.Compare(a.at, b.at) })
 		c.firstSeen = min(c.firstSeen, c.total.n[cFirst])
 	}
-	return err
 }
 
 // sumUp puts the rows of a client in order and together: those of the numbers that its limit

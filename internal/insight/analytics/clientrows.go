@@ -21,9 +21,9 @@ type clientColumns struct {
 }
 
 // clientRows calls each with the rows of the clients that are meant, in no order; those
-// that are merged are the client "", and are left out unless they are needed. It reads blocks where those are whole, and else the
-// rows themselves.
-func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each func(*clientLine)) error {
+// that are merged are the client "", and are left out unless they are needed. It reads blocks
+// where those are whole, and else the rows themselves.
+func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each func(*clientLine)) {
 	for _, f := range [...]struct {
 		words []string
 		cell  int
@@ -33,16 +33,11 @@ func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each fu
 		}
 	}
 	if r.keys != nil {
-		return r.storedRows(g, from, to, nil, need, each) // by their index
+		r.storedRows(g, from, to, nil, need, each) // by their index
+		return
 	}
-	return r.eachPart(r.tx, g, from, to, func(p *blockPart) error {
-		if p.written {
-			if err := r.blockRows(p, need, nil, each); err != nil || len(p.left) == 0 {
-				return err
-			}
-		}
-		return r.storedRows(g, p.from, p.to, p.left, need, each)
-	})
+	r.eachPart(r.statements, g, from, to, func(p *blockPart) { r.blockRows(p, need, nil, each) },
+		func(from, to int64, limits []int64) { r.storedRows(g, from, to, limits, need, each) })
 }
 
 // scattered is how many rows of clients are looked up by themselves where blocks have them.
@@ -50,7 +45,7 @@ const scattered = 2000
 
 // wantedRows calls each with the rows of some clients, with what want says of them. It
 // reads blocks if the rows are many.
-func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, need clientColumns, each func(of int, l *clientLine)) error {
+func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, need clientColumns, each func(of int, l *clientLine)) {
 	var keys []clientKey
 	one := r.only(nil).ofAllClients()
 	for k := range want {
@@ -63,7 +58,7 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 	slices.SortFunc(keys, func(a, b clientKey) int {
 		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
 	})
-	lookUp := func(from, to int64, limits []int64) error {
+	lookUp := func(from, to int64, limits []int64) {
 		var args [][]any
 		for _, k := range keys {
 			if limits == nil || slices.Contains(limits, k.limit) {
@@ -72,7 +67,7 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 		}
 		var line clientLine
 		columns, read := need.columns()
-		return r.tx.Each(`SELECT limit_id, at, client`+columns+` FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
+		r.each(`SELECT `+columns+` FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
 			args, func(_ int, row Row) error {
 				read(&line, row)
 				each(want[clientKey{line.limit, line.client}], &line)
@@ -80,19 +75,14 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 			})
 	}
 	if int64(len(want))*((to-from)/g.Seconds()) <= scattered {
-		return lookUp(from, to, nil)
+		lookUp(from, to, nil)
+		return
 	}
-	return one.eachPart(r.tx, g, from, to, func(p *blockPart) error {
-		if p.written {
-			err := one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) {
-				each(want[clientKey{l.limit, l.client}], l)
-			})
-			if err != nil || len(p.left) == 0 {
-				return err
-			}
-		}
-		return lookUp(p.from, p.to, p.left)
-	})
+	one.eachPart(r.statements, g, from, to, func(p *blockPart) {
+		one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) {
+			each(want[clientKey{l.limit, l.client}], l)
+		})
+	}, lookUp)
 }
 
 // blockPart is a part of a range that is read in one way.
@@ -105,21 +95,26 @@ type blockPart struct {
 	spans   map[int64]*blockSpan
 }
 
-// eachPart calls each with the parts of a range, in order of time.
-func (s *scope) eachPart(tx Tx, g Grain, from, to int64, each func(*blockPart) error) error {
+// eachPart calls blocks with the parts of a range of which blocks were written, and rows
+// with those of which none were, or some limits are left; in order of time.
+func (s *scope) eachPart(in *statements, g Grain, from, to int64, blocks func(*blockPart), rows func(from, to int64, limits []int64)) {
 	length := blockSeconds(g)
-	spans, err := blockSpans(tx, g, floor(from, length), to)
-	for at := floor(from, length); at < to && err == nil; {
+	spans := blockSpans(in, g, floor(from, length), to)
+	for at := floor(from, length); at < to; {
 		p := &blockPart{grain: g, written: spans[at].written(), left: s.leftOf(spans[at]), spans: spans}
 		end := at + length
 		for end < to && spans[end].written() == p.written && slices.Equal(s.leftOf(spans[end]), p.left) {
 			end += length
 		}
 		p.from, p.to = max(at, from), min(end, to)
-		err = each(p)
+		if p.written {
+			blocks(p)
+		}
+		if !p.written || len(p.left) > 0 {
+			rows(p.from, p.to, p.left)
+		}
 		at = end
 	}
-	return err
 }
 
 // written reports whether blocks were written of a span.
@@ -142,7 +137,7 @@ func (s *scope) leftOf(b *blockSpan) (left []int64) {
 
 // storedRows calls each with rows as they are stored: of some limits, or of all that are
 // meant.
-func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need clientColumns, each func(*clientLine)) error {
+func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need clientColumns, each func(*clientLine)) {
 	w := &where{}
 	r.clientsOf(w, g, from, to)
 	if limits != nil {
@@ -150,16 +145,17 @@ func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need client
 	}
 	var line clientLine
 	columns, read := need.columns()
-	return query(r.tx, func(row Row) {
+	r.query(func(row Row) {
 		if read(&line, row); need.merged || line.client != "" {
 			each(&line)
 		}
-	}, `SELECT limit_id, at, client`+columns+` FROM clients`+r.byClient()+w.text, w.args...)
+	}, `SELECT `+columns+` FROM clients`+r.byClient()+w.text, w.args...)
 }
 
-// columns returns the columns for a statement, after those of the limit, the time and the
+// columns returns the columns for a statement, with those of the limit, the time and the
 // client, and what reads a row of it.
 func (c *clientColumns) columns() (list string, read func(*clientLine, Row)) {
+	list = "limit_id, at, client"
 	for _, cell := range c.cells {
 		list += ", " + cellColumns[cell].name
 	}
@@ -179,7 +175,7 @@ func (c *clientColumns) columns() (list string, read func(*clientLine, Row)) {
 
 // blockRows calls each with rows of blocks that are whole: of the clients that want
 // returns true for, if it is not nil.
-func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey) bool, each func(*clientLine)) error {
+func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey) bool, each func(*clientLine)) {
 	names := []string{"'" + clientColumn + "'"}
 	for _, c := range need.cells {
 		names = append(names, "'"+cellColumns[c].name+"'")
@@ -198,7 +194,7 @@ func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey
 		}
 		return u.rows(at, limit)
 	}
-	err := queryErr(r.tx, func(row Row) error {
+	r.queryErr(func(row Row) error {
 		if a, l := row.Int(0), row.Int(1); a != at || l != limit {
 			if err := flush(); err != nil {
 				return err
@@ -209,10 +205,9 @@ func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey
 		u.bits[row.Text(2)] = row.Bytes(3)
 		return nil
 	}, `SELECT at, limit_id, name, bits FROM client_columns`+w.text+` ORDER BY at, limit_id, name`, w.args...)
-	if err != nil {
-		return err
+	if r.err == nil {
+		r.err = flush()
 	}
-	return flush()
 }
 
 // unpacking reads rows out of blocks.

@@ -18,36 +18,25 @@ type findings struct {
 // find returns the first clients in an order with all that is known of them, those that
 // were limited or all, and how many there are. A limit whose numbers changed has its
 // clients once.
-func (r *reader) find(order string, most int, limitedOnly bool) (f findings, err error) {
-	sums, err := r.clientSums(order, limitedOnly)
-	if err != nil {
-		return f, err
-	}
+func (r *reader) find(order string, most int, limitedOnly bool) (f findings) {
+	sums := r.clientSums(order, limitedOnly)
 	f.clients = r.clientsOfSums(sums, most)
 	if f.total = int64(len(sums)); len(sums) <= most {
 		f.total = int64(len(f.clients))
 	}
-	if err := r.load(f.clients); err != nil {
-		return f, err
-	}
-	if f.since, err = r.since(); err != nil {
-		return f, err
-	}
-	f.labels, err = r.labelBook()
-	return f, err
+	r.load(f.clients)
+	f.since, f.labels = r.since(), r.labelBook()
+	return f
 }
 
-func reportClients(r *reader) (*ClientList, error) {
+func reportClients(r *reader) *ClientList {
 	out := &ClientList{Clients: []Client{}}
 	most := r.top
 	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
 	if again {
 		most = r.maxScanned()
 	}
-	found, err := r.find(r.sort, most, true)
-	if err != nil {
-		return nil, err
-	}
+	found := r.find(r.sort, most, true)
 	out.Total = found.total
 	for i := range found.clients {
 		reported := found.clients[i].report(r.ask, found.since, found.labels)
@@ -67,12 +56,10 @@ func reportClients(r *reader) (*ClientList, error) {
 		}
 		out.Clients = out.Clients[:min(len(out.Clients), r.top)]
 	}
-	if out.Rest, err = readRest(r); err != nil {
-		return nil, err
-	}
-	out.Coverage, err = r.coverage()
+	out.Rest = readRest(r)
+	out.Coverage = r.coverage()
 	out.Coverage.Basis = "records"
-	return out, err
+	return out
 }
 
 // scanLimit is how many rows are read, at most, of clients that are judged before some of
@@ -99,43 +86,34 @@ func (a *ask) keeps(c *Client) bool {
 }
 
 // readRest returns what the clients did that are merged, nil if none are.
-func readRest(r *reader) (*Rest, error) {
-	w := &where{}
-	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
-	r.limitsOf(w, "limit_id")
-	all := none()
-	err := query(r.tx, func(row Row) {
-		var c cells
-		c.scan(row, 0)
-		all.add(&c)
-	}, `SELECT `+columnList+` FROM clients `+r.hint+w.text, w.args...)
-	if err != nil || all.n[cMerged] == 0 {
-		return nil, err
+func readRest(r *reader) *Rest {
+	w, all := r.mergedClients(), none()
+	var line clientLine
+	columns, read := allColumns.columns()
+	r.query(func(row Row) {
+		read(&line, row)
+		all.add(&line.cells)
+	}, `SELECT `+columns+` FROM clients `+r.hint+w.text, w.args...)
+	if all.n[cMerged] == 0 {
+		return nil
 	}
-	return &Rest{Rows: all.n[cMerged], Totals: all.totals()}, nil
+	return &Rest{Rows: all.n[cMerged], Totals: all.totals()}
 }
 
 // reportClient is what is known of one key.
-func reportClient(r *reader) (*ClientDetail, error) {
+func reportClient(r *reader) *ClientDetail {
 	if len(r.keys) != 1 {
-		return nil, &paramError{"key", "is missing: one key is meant"}
+		r.fail(&paramError{"key", "is missing: one key is meant"})
+		return nil
 	}
-	key := r.keys[0]
-	c, err := r.coverage()
-	if err != nil {
-		return nil, err
-	}
-	out := &ClientDetail{Coverage: c, Key: key, Limits: []ClientSeries{}}
-	found, err := r.find("refused", maxTop, false)
-	if err != nil {
-		return nil, err
-	}
+	out := &ClientDetail{Coverage: r.coverage(), Key: r.keys[0], Limits: []ClientSeries{}}
+	found := r.find("refused", maxTop, false)
 	for i := range found.clients {
 		c := &found.clients[i]
 		out.Limits = append(out.Limits, c.series(r.ask, c.report(r.ask, found.since, found.labels)))
 	}
-	out.Labels = found.labels.all(key)
-	return out, nil
+	out.Labels = found.labels.all(out.Key)
+	return out
 }
 
 func (c *client) series(a *ask, reported Client) ClientSeries {

@@ -46,21 +46,15 @@ func (p *perClient[T]) at(key clientKey) (kept *T, first bool) {
 	return p.kept, first
 }
 
-// clientOrders are orders of clients. Of those that are alike the ones come first that were
+// clientOrders are orders of clients, by what cells come to together. Of those that are alike the ones come first that were
 // delayed, or would have been refused.
-var clientOrders = map[string]struct {
-	cells []int
-	value func(*clientLine) int64
-	way   way
-}{
-	"refused":   {nil, func(l *clientLine) int64 { return l.n[cRefused] }, sum},
-	"overshoot": {nil, func(l *clientLine) int64 { return l.n[cRefused] }, sum}, // ordered again when it is known
-	"decisions": {[]int{cAllowed, cSoft, cBorrowed}, func(l *clientLine) int64 {
-		return l.n[cAllowed] + l.n[cRefused] + l.n[cSoft] + l.n[cBorrowed] + l.n[cDelayed] + l.n[cShadow]
-	}, sum},
-	"early": {[]int{cEarly}, func(l *clientLine) int64 { return l.n[cEarly] }, sum},
-	"last":  {[]int{cLast}, func(l *clientLine) int64 { return l.n[cLast] }, most},
-	"units": {nil, func(l *clientLine) int64 { return l.n[cUnits] }, sum},
+var clientOrders = map[string][]int{
+	"refused":   {cRefused},
+	"overshoot": {cRefused}, // ordered again when it is known
+	"decisions": {cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow},
+	"early":     {cEarly},
+	"last":      {cLast},
+	"units":     {cUnits},
 }
 
 // sumCells are the cells that sums are of.
@@ -73,10 +67,12 @@ func (s *clientSum) add(l *clientLine, order string) {
 	s.shadow += l.n[cShadow]
 	s.units += l.n[cUnits]
 	s.unhashed = s.unhashed || l.n[cUnhashed] != 0
-	if o := clientOrders[order]; o.way == most {
-		s.order = max(s.order, o.value(l))
-	} else {
-		s.order += o.value(l)
+	for _, c := range clientOrders[order] {
+		if cellColumns[c].way == most {
+			s.order = max(s.order, l.n[c])
+		} else {
+			s.order += l.n[c]
+		}
 	}
 }
 
@@ -88,10 +84,16 @@ func compareSums(a, b *clientSum) int {
 }
 
 // clientSums returns what the clients did that are meant, in an order.
-func (r *reader) clientSums(order string, limitedOnly bool) ([]*clientSum, error) {
+func (r *reader) clientSums(order string, limitedOnly bool) []*clientSum {
 	var clients perClient[clientSum]
 	var out []*clientSum
-	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: append(slices.Clone(sumCells), clientOrders[order].cells...)}, func(l *clientLine) {
+	need := clientColumns{cells: slices.Clone(sumCells)}
+	for _, c := range clientOrders[order] {
+		if !slices.Contains(need.cells, c) {
+			need.cells = append(need.cells, c)
+		}
+	}
+	r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
 		s, first := clients.of(l)
 		if first {
 			s.clientKey = clients.last
@@ -103,7 +105,7 @@ func (r *reader) clientSums(order string, limitedOnly bool) ([]*clientSum, error
 		out = slices.DeleteFunc(out, func(s *clientSum) bool { return !s.limited() })
 	}
 	slices.SortFunc(out, compareSums)
-	return out, err
+	return out
 }
 
 // clientsOfSums returns the first clients of those in order. A limit whose numbers changed

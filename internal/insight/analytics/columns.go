@@ -1,9 +1,6 @@
 package analytics
 
-import (
-	"math"
-	"strings"
-)
+import "math"
 
 // A row of a client has cells, numbers that are put together each in its way, and
 // words, of which the newest counts.
@@ -137,19 +134,6 @@ func (c *cells) add(o *cells) {
 // limited is how many decisions limited the client.
 func (c *cells) limited() int64 { return c.n[cRefused] + c.n[cDelayed] + c.n[cShadow] }
 
-// columnNames are the columns of cells and words, in the order in which scan reads
-// them.
-func columnNames() []string {
-	var names []string
-	for _, c := range cellColumns {
-		names = append(names, c.name)
-	}
-	return append(names, wordColumns[:]...)
-}
-
-// columnList is columnNames for a SELECT.
-var columnList = strings.Join(columnNames(), ", ")
-
 // allColumns are all.
 var allColumns = func() (c clientColumns) {
 	for cell := range numCells {
@@ -170,16 +154,6 @@ func (c *cells) args(to []any) []any {
 		to = append(to, w)
 	}
 	return to
-}
-
-// scan reads the columns of a row from the given one on.
-func (c *cells) scan(r Row, from int) {
-	for i := range c.n {
-		c.n[i] = r.Int(from + i)
-	}
-	for i := range c.w {
-		c.w[i] = r.Text(from + numCells + i)
-	}
 }
 
 // upsertClient puts a row into the one that is there. It answers with the units

@@ -17,9 +17,10 @@ type countRow struct {
 
 // counts calls each with the counts of the range, in steps of so many seconds,
 // by a column of what is counted, node or region, unless that is empty. Basis says what they are made of.
-func (r *reader) counts(step int64, by string, each func(countRow)) error {
+func (r *reader) counts(step int64, by string, each func(countRow)) {
 	if r.ofClients() {
-		return r.clientCounts(step, each)
+		r.clientCounts(step, each)
+		return
 	}
 	w := rowsOf(r.grain, r.from, r.to)
 	r.limitsOf(w, "limit_id")
@@ -30,21 +31,26 @@ func (r *reader) counts(step int64, by string, each func(countRow)) error {
 	if by != "" {
 		where, group = by, ", "+by
 	}
-	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	return query(r.tx, func(row Row) {
+	t := r.stepOf(step)
+	r.query(func(row Row) {
 		each(countRow{row.Int(0), row.Int(1), row.Text(2), row.Text(3), row.Int(4)})
 	}, `SELECT `+t+` AS t, limit_id, `+where+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
 		` GROUP BY `+t+`, limit_id, outcome`+group+` ORDER BY t, limit_id, outcome`+group, w.args...)
 }
 
+// stepOf returns the step of a row for a statement, of steps of so many seconds.
+func (r *reader) stepOf(seconds int64) string {
+	return "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(seconds, 10)
+}
+
 // clientCounts is counts of some clients.
-func (r *reader) clientCounts(step int64, each func(countRow)) error {
+func (r *reader) clientCounts(step int64, each func(countRow)) {
 	counts := map[limitStep]*[cOther]int64{}
 	need := clientColumns{merged: true}
 	for c := range cOther {
 		need.cells = append(need.cells, c)
 	}
-	err := r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) {
+	r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) {
 		at := limitStep{l.limit, l.at - (l.at-r.from)%step}
 		n := of(counts, at)
 		for c := range n {
@@ -60,7 +66,6 @@ func (r *reader) clientCounts(step int64, each func(countRow)) error {
 			}
 		}
 	}
-	return err
 }
 
 // isMark are outcomes that are counted beside another of the same decision.

@@ -83,17 +83,46 @@ func Refuses(err error) bool {
 	return errors.As(err, &r) && r.Refuses()
 }
 
-// exec runs a statement once.
-func exec(tx Tx, query string, args ...any) error {
-	return tx.Each(query, [][]any{args}, nil)
+// statements are those of a transaction, until one fails. Those after it do nothing and have
+// no rows, so that who makes them need not look at each failure: the transaction ends with
+// the first.
+type statements struct {
+	tx  Tx
+	err error
 }
+
+// asTx returns what statements do as what a transaction does.
+func asTx(f func(*statements)) func(Tx) error {
+	return func(tx Tx) error {
+		s := &statements{tx: tx}
+		f(s)
+		return s.err
+	}
+}
+
+// fail notes a failure, if it is the first.
+func (s *statements) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// each is Tx.Each.
+func (s *statements) each(statement string, args [][]any, row func(i int, r Row) error) {
+	if s.err == nil {
+		s.err = s.tx.Each(statement, args, row)
+	}
+}
+
+// exec runs a statement once.
+func (s *statements) exec(statement string, args ...any) { s.each(statement, [][]any{args}, nil) }
 
 // query runs a statement once and calls row with each row of its answer.
-func query(tx Tx, row func(Row), statement string, args ...any) error {
-	return queryErr(tx, func(r Row) error { row(r); return nil }, statement, args...)
+func (s *statements) query(row func(Row), statement string, args ...any) {
+	s.queryErr(func(r Row) error { row(r); return nil }, statement, args...)
 }
 
-// queryErr is query with rows that may have an error, which ends it.
-func queryErr(tx Tx, row func(Row) error, statement string, args ...any) error {
-	return tx.Each(statement, [][]any{args}, func(_ int, r Row) error { return row(r) })
+// queryErr is query with rows that may have an error, which is a failure.
+func (s *statements) queryErr(row func(Row) error, statement string, args ...any) {
+	s.each(statement, [][]any{args}, func(_ int, r Row) error { return row(r) })
 }

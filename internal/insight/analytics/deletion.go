@@ -29,9 +29,9 @@ func (s *sweeper) deleteSome(ctx context.Context, statement string, args []any) 
 // deleteRows runs a statement that deletes rows in a transaction of its own, and returns
 // how many those were.
 func (s *sweeper) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
-	err = updateRows(ctx, s.db, func(tx Tx) error {
+	err = updateRows(ctx, s.db, func(in *statements) {
 		gone = 0
-		return query(tx, func(Row) { gone++ }, statement, args...)
+		in.query(func(Row) { gone++ }, statement, args...)
 	})
 	if err != nil {
 		return 0, err

@@ -27,36 +27,32 @@ type question struct {
 	takes  takes
 	report func(ctx context.Context, s *Service, a *ask) (any, error)
 	// table returns the part of the answer that is a table.
-	table func(answer any) any
+	table func(a *ask, answer any) any
 }
 
 // on is a question that is answered from one state of the rows.
-func on[T any](path string, t takes, report func(*reader) (T, error), table func(T) any) question {
-	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) { return view(ctx, s, a, report) }, func(a any) any { return table(a.(T)) }}
+func on[T any](path string, t takes, report func(*reader) T, table func(*ask, T) any) question {
+	return onLater(path, t, func(r *reader) func() (T, error) {
+		out := report(r)
+		return func() (T, error) { return out, nil }
+	}, table)
 }
 
 // onLater is a question whose answer is computed of what was read, which needs no
 // connection, of which a database in memory has one.
-func onLater[T any](path string, t takes, report func(*reader) (func() (T, error), error), table func(T) any) question {
+func onLater[T any](path string, t takes, report func(*reader) func() (T, error), table func(*ask, T) any) question {
 	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) {
-		compute, err := view(ctx, s, a, report)
+		var compute func() (T, error)
+		err := s.db.View(ctx, asTx(func(in *statements) {
+			r := &reader{ask: a, statements: in, opt: &s.opt, hint: s.db.Dialect().ByClient}
+			r.loadLimits()
+			compute = report(r)
+		}))
 		if err != nil {
 			return nil, err
 		}
 		return compute()
-	}, func(a any) any { return table(a.(T)) }}
-}
-
-func view[T any](ctx context.Context, s *Service, a *ask, report func(*reader) (T, error)) (out T, err error) {
-	err = s.db.View(ctx, func(tx Tx) error {
-		r := &reader{ask: a, tx: tx, opt: &s.opt, hint: s.db.Dialect().ByClient}
-		if err := r.loadLimits(); err != nil {
-			return err
-		}
-		out, err = report(r)
-		return err
-	})
-	return out, err
+	}, func(a *ask, out any) any { return table(a, out.(T)) }}
 }
 
 // ruleTakes and clientTakes are those of one rule and of one client, which two paths have each.
@@ -67,32 +63,32 @@ var (
 
 var questions = []question{
 	on("overview", takes{filters: allFilters, top: 5, ranged: true}, reportOverview,
-		func(o *Overview) any { return []overviewRow{{o.Totals, o.Requests}} }),
+		func(_ *ask, o *Overview) any { return []overviewRow{{o.Totals, o.Requests}} }),
 	on("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10, ranged: true},
-		reportSeries, func(s *Series) any { return linesTable(s.At, s.Lines) }),
+		reportSeries, func(_ *ask, s *Series) any { return linesTable(s.At, s.Lines) }),
 	on("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true, ranged: true},
-		reportTop, func(t *Top) any { return t.Words }),
+		reportTop, func(_ *ask, t *Top) any { return t.Words }),
 	on("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500, ranged: true},
-		reportRules, func(l *RuleList) any { return l.Rules }),
-	on("rule", ruleTakes, reportRule, (*RuleDetail).history),
-	on("rules/{domain}/{rule}", ruleTakes, reportRule, (*RuleDetail).history),
+		reportRules, func(_ *ask, l *RuleList) any { return l.Rules }),
+	on("rule", ruleTakes, reportRule, historyTable),
+	on("rules/{domain}/{rule}", ruleTakes, reportRule, historyTable),
 	on("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true, ranged: true},
 		reportRates, ratesList),
 	on("clients", takes{filters: append([]string{"verdict", "label"}, clientFilters...), clients: true, top: 50, ranged: true,
 		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
-		reportClients, func(l *ClientList) any { return l.Clients }),
-	on("client", clientTakes, reportClient, (*ClientDetail).clients),
-	on("clients/{key}", clientTakes, reportClient, (*ClientDetail).clients),
+		reportClients, func(_ *ask, l *ClientList) any { return l.Clients }),
+	on("client", clientTakes, reportClient, clientTable),
+	on("clients/{key}", clientTakes, reportClient, clientTable),
 	onLater("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true, ranged: true}, reportAccuracy,
-		func(l *AccuracyList) any { return l.Rules }),
+		func(_ *ask, l *AccuracyList) any { return l.Rules }),
 	onLater("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20, ranged: true}, reportReplay,
-		func(r *Replay) any { return r.Clients }),
+		func(_ *ask, r *Replay) any { return r.Clients }),
 	on("upstream", takes{filters: originFilters, step: true, safe: true, ranged: true}, reportUpstream, upstreamTable),
 	on("latency", takes{filters: originFilters, step: true, ranged: true}, reportLatency, latencyTable),
-	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters, func(w *Words) any { return w.Limits }),
+	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters, func(_ *ask, w *Words) any { return w.Limits }),
 	on("labels", takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop}, reportLabels,
-		func(l *LabelList) any { return l.Labels }),
-	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }, func(a any) any { return a.(*System).Sources }},
+		func(_ *ask, l *LabelList) any { return l.Labels }),
+	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }, func(_ *ask, out any) any { return out.(*System).Sources }},
 }
 
 // Handler answers GET /v1/analytics/... and POST /v1/analytics/labels. Who may ask
@@ -125,7 +121,8 @@ func (s *Service) guarded(m *http.ServeMux) http.Handler {
 			if allow := probe.header.Get("Allow"); allow != "" {
 				w.Header().Set("Allow", allow)
 			}
-			problem(w, max(probe.status, http.StatusNotFound), http.StatusText(max(probe.status, http.StatusNotFound)), "")
+			status := max(probe.status, http.StatusNotFound)
+			problem(w, status, http.StatusText(status), "")
 			return
 		}
 		m.ServeHTTP(w, r)
@@ -160,9 +157,9 @@ func (s *Service) handle(q question) http.Handler {
 		case err != nil:
 			s.failed(w, err)
 		case a.format == "csv":
-			sendCSV(w, q.table(out))
+			sendCSV(w, q.table(a, out))
 		default:
-			sendJSON(w, http.StatusOK, out)
+			sendJSON(w, out)
 		}
 	})
 }
@@ -170,8 +167,7 @@ func (s *Service) handle(q question) http.Handler {
 func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			problem(w, http.StatusRequestEntityTooLarge, "a label has at most "+strconv.Itoa(maxBody)+" bytes", "")
 			return
 		}
@@ -189,16 +185,22 @@ func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
 	defer cancel()
 	var l *Label
-	err = updateRows(ctx, s.db, func(tx Tx) (err error) {
-		l, err = q.write(tx, callerOf(r), s.opt.Now())
-		return err
-	})
+	err = updateRows(ctx, s.db, func(in *statements) { l = q.write(in, callerOf(r), s.opt.Now()) })
 	if err != nil {
 		s.failed(w, err)
 		return
 	}
 	s.opt.Log.Info("client labelled", "domain", l.Domain, "rule", l.Rule, "limit", l.Limit, "key", l.Key, "label", l.Label, "reason", l.Reason, "by", l.By)
-	sendJSON(w, http.StatusOK, l)
+	sendJSON(w, l)
+}
+
+// callerOf says who sent a request, as far as it tells: the user of basic
+// authentication, or the address.
+func callerOf(r *http.Request) string {
+	if user, _, ok := r.BasicAuth(); ok && user != "" {
+		return text(user)
+	}
+	return text(r.RemoteAddr)
 }
 
 // readLabel reads the body of a label, strictly.
@@ -217,8 +219,7 @@ func readLabel(body []byte) (*LabelRequest, error) {
 
 // failed answers an error: what was asked is wrong, or the database is.
 func (s *Service) failed(w http.ResponseWriter, err error) {
-	var p *paramError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*paramError](err); ok {
 		problem(w, http.StatusBadRequest, p.what, p.name)
 		return
 	}
@@ -239,21 +240,16 @@ func problem(w http.ResponseWriter, status int, detail, parameter string) {
 	p.Write(w)
 }
 
-func sendJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	send(w, status, v)
-}
-
-func send(w http.ResponseWriter, status int, v any) {
+func sendJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic("analytics: an answer cannot be written: " + err.Error())
 	}
 	h := w.Header()
+	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	w.WriteHeader(status)
 	// Whoever asked and has left gets nothing.
 	_, _ = w.Write(append(body, '\n'))
 }

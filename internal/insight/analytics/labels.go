@@ -18,14 +18,14 @@ const (
 type labelBook []Label
 
 // labelBook reads the labels of the limits that are meant.
-func (r *reader) labelBook() (labelBook, error) {
+func (r *reader) labelBook() labelBook {
 	var out labelBook
 	type who struct {
 		name
 		key string
 	}
 	newest := map[who]bool{}
-	err := query(r.tx, func(row Row) {
+	r.query(func(row Row) {
 		l := Label{ID: row.Int(0), Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Key: row.Text(4), Label: row.Text(5),
 			Reason: row.Text(6), By: row.Text(7), At: time.Unix(row.Int(8), 0).UTC(), Expires: time.Unix(row.Int(9), 0).UTC()}
 		of := who{name{l.Domain, l.Rule, l.Limit}, l.Key}
@@ -35,7 +35,7 @@ func (r *reader) labelBook() (labelBook, error) {
 			out = append(out, l)
 		}
 	}, `SELECT id, domain, rule, name, client, label, reason, who, at, expires FROM labels ORDER BY id DESC LIMIT `+strconv.Itoa(maxLabels))
-	return out, err
+	return out
 }
 
 // of returns the label that counts for a client, nil if none does.
@@ -84,15 +84,14 @@ const (
 	labelAbusive    = "abusive"
 )
 
-func reportLabels(r *reader) (*LabelList, error) {
-	all, err := r.labelBook()
+func reportLabels(r *reader) *LabelList {
 	out := &LabelList{Labels: []Label{}}
-	for _, l := range all {
+	for _, l := range r.labelBook() {
 		if (!r.inForce || l.InForce) && oneOf(r.ask.labels, l.Label) && len(out.Labels) < r.top {
 			out.Labels = append(out.Labels, l)
 		}
 	}
-	return out, err
+	return out
 }
 
 // check says what is wrong with a request to label a client.
@@ -124,14 +123,14 @@ func (q *LabelRequest) check() error {
 }
 
 // write keeps a label.
-func (q *LabelRequest) write(tx Tx, by string, now time.Time) (*Label, error) {
+func (q *LabelRequest) write(in *statements, by string, now time.Time) *Label {
 	if q.Seconds == 0 {
 		q.Seconds = int64(usualLabel.Seconds())
 	}
 	l := &Label{Domain: q.Domain, Rule: q.Rule, Limit: q.Limit, Key: q.Key, Label: q.Label, Reason: longText(q.Reason), By: text(by),
 		At: now.Truncate(time.Second).UTC(), Expires: now.Truncate(time.Second).Add(time.Duration(q.Seconds) * time.Second).UTC(), InForce: q.Label != ""}
-	err := query(tx, func(r Row) { l.ID = r.Int(0) },
+	in.query(func(r Row) { l.ID = r.Int(0) },
 		`INSERT INTO labels (domain, rule, name, client, label, reason, who, at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`,
 		l.Domain, l.Rule, l.Limit, l.Key, l.Label, l.Reason, l.By, l.At.Unix(), l.Expires.Unix())
-	return l, err
+	return l
 }

@@ -77,29 +77,24 @@ func (t *timing) latency() *Latency {
 }
 
 // timing returns what the range took.
-func (r *reader) timing() (*timing, error) {
+func (r *reader) timing() *timing {
 	all := &timing{}
 	for _, p := range divide(r.from, r.to, r.grain, Day) {
-		if err := r.packedRows(latenciesTable, p, func(_ int64, packed []byte) error { return all.merge(packed) }); err != nil {
-			return nil, err
-		}
+		r.packedRows(latenciesTable, p, func(_ int64, packed []byte) error { return all.merge(packed) })
 	}
-	return all, nil
+	return all
 }
 
-func reportLatency(r *reader) (*LatencySeries, error) {
+func reportLatency(r *reader) *LatencySeries {
 	n := r.points()
 	all, by := &timing{}, map[int]*timing{}
-	err := r.packedRows(latenciesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
+	r.packedRows(latenciesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
 		p := r.point(at)
 		if err := of(by, p).merge(packed); err != nil {
 			return err
 		}
 		return all.merge(packed)
 	})
-	if err != nil {
-		return nil, err
-	}
 	out := &LatencySeries{Latency: all.latency(), At: r.at(), Measured: make([]int64, n), P50US: make([]float64, n), P99US: make([]float64, n)}
 	for p := range n {
 		out.P50US[p], out.P99US[p] = -1, -1
@@ -109,8 +104,8 @@ func reportLatency(r *reader) (*LatencySeries, error) {
 			}
 		}
 	}
-	out.Coverage, err = r.coverage()
-	return out, err
+	out.Coverage = r.coverage()
+	return out
 }
 
 // latencyPoint is a step of an answer about latencies.
@@ -121,7 +116,7 @@ type latencyPoint struct {
 	P99US    float64   `json:"p99_us"`
 }
 
-func latencyTable(l *LatencySeries) any {
+func latencyTable(_ *ask, l *LatencySeries) any {
 	out := []latencyPoint{}
 	for i, at := range l.At {
 		out = append(out, latencyPoint{at, l.Measured[i], l.P50US[i], l.P99US[i]})

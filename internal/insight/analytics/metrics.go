@@ -29,11 +29,7 @@ type collector struct{ s *Service }
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{eventsDesc, batchesDesc, transactionsDesc, retriesDesc, databaseUpDesc, pendingDesc, lagDesc, prunedDesc} {
-		ch <- d
-	}
-}
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {

@@ -1,9 +1,6 @@
 package analytics
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 func round(f float64) float64 {
 	return float64(int64(f*1e6+0.5)) / 1e6
@@ -25,8 +22,6 @@ func quantile[N int64 | float64](sorted []N, percent int) N {
 	}
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
-
-func compareBools(a, b bool) int { return cmp.Compare(bitOf(a), bitOf(b)) }
 
 // figure bounds a number.
 func figure(n uint64) int64 { return int64(min(n, maxFigure)) }

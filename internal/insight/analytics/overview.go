@@ -8,51 +8,32 @@ import (
 	"time"
 )
 
-func reportOverview(r *reader) (*Overview, error) {
+func reportOverview(r *reader) *Overview {
 	o := &Overview{TopRules: []TopRule{}, Totals: Totals{Counts: map[string]int64{}}}
 	rules := map[name]*TopRule{}
 	trips := map[name]*tripping{}
 	degraded := map[int64]bool{}
 	grain, first := r.grain.Seconds(), int64(0)
-	err := r.counts(grain, "", func(row countRow) {
+	r.counts(grain, "", func(row countRow) {
 		if first == 0 {
 			first = row.at
 		}
 		n := nameOf(r.byID[row.limit])
 		o.Totals.add(row.outcome, row.n)
-		rule := rules[n]
-		if rule == nil {
-			rule = &TopRule{Limit: r.newest(n)}
-			rules[n] = rule
-			trips[n] = &tripping{limit: rule.Limit}
-		}
+		rule := entry(rules, n, func() *TopRule { return &TopRule{Limit: r.newest(n)} })
 		rule.add(row.outcome, row.n)
 		if row.outcome == "degraded" {
 			degraded[row.at] = true
 		}
-		trips[n].add(row, grain)
+		entry(trips, n, func() *tripping { return &tripping{limit: rule.Limit} }).add(row, grain)
 	})
-	if err != nil {
-		return nil, err
-	}
 	o.DegradedS = int64(len(degraded)) * grain
-	if o.Requests, err = readRequests(r, &o.Totals, first); err != nil {
-		return nil, err
-	}
-	if o.Requests != nil {
+	if o.Requests = readRequests(r, &o.Totals, first); o.Requests != nil {
 		o.Totals.RefusedShare = o.Requests.RefusedShare
 	}
-	all, err := r.keysOfAll(r.from, r.to, nil)
-	if err != nil {
-		return nil, err
-	}
-	o.KeysLimited, o.KeysSeen, o.KeysSeenKnown = all.count()
+	o.KeysLimited, o.KeysSeen, o.KeysSeenKnown = r.keysOfAll(r.from, r.to, nil).count()
 	if !r.ofClients() && r.outcomes == nil {
-		took, err := r.timing()
-		if err != nil {
-			return nil, err
-		}
-		o.Latency = took.latency()
+		o.Latency = r.timing().latency()
 	}
 	if r.nodes != nil || r.regions != nil {
 		r.missing = append(r.missing, "clients, paths and what incidents tell of clients are of all nodes: they are not kept by node")
@@ -64,57 +45,43 @@ func reportOverview(r *reader) (*Overview, error) {
 			o.TopRules = append(o.TopRules, *rule)
 		}
 	}
-	if o.TopKeys, err = readTopKeys(r); err != nil {
-		return nil, err
-	}
-	if o.TopPaths, err = readTopWords(r, "path"); err != nil {
-		return nil, err
-	}
-	if o.Incidents, err = reportIncidents(r, slices.Collect(maps.Values(trips))); err != nil {
-		return nil, err
-	}
-	o.Coverage, err = r.coverage()
-	return o, err
+	o.TopKeys, o.TopPaths = readTopKeys(r), readTopWords(r, "path")
+	o.Incidents = reportIncidents(r, slices.Collect(maps.Values(trips)))
+	o.Coverage = r.coverage()
+	return o
 }
 
 // readTopKeys returns the clients that were limited most.
-func readTopKeys(r *reader) ([]TopKey, error) {
-	sums, err := r.clientSums("refused", true)
+func readTopKeys(r *reader) []TopKey {
+	sums := r.clientSums("refused", true)
 	out := []TopKey{}
-	for _, s := range sums {
-		if len(out) == r.top {
-			break
-		}
+	for _, s := range sums[:min(len(sums), r.top)] {
 		l := r.byID[s.limit]
 		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.client, Unhashed: s.unhashed, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
 	}
-	return out, err
+	return out
 }
 
 // readTopWords returns the words of a kind with the most limited requests. Words are
 // kept by the hour: the range is widened to whole hours.
-func readTopWords(r *reader, kind string) ([]TopWord, error) {
+func readTopWords(r *reader, kind string) []TopWord {
 	w := &where{}
 	w.and("at >= ? AND at < ?", floor(r.from, 3600), ceil(r.to, 3600))
 	r.limitsOf(w, "limit_id")
 	w.and("kind = ?", kind)
 	out := []TopWord{}
-	err := query(r.tx, func(row Row) {
+	r.query(func(row Row) {
 		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Refused: row.Int(2), Shadow: row.Int(3), Delayed: row.Int(4)})
 	}, `SELECT word, CAST(SUM(allowed) AS BIGINT), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
 		FROM words`+w.text+` GROUP BY word ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.top), w.args...)
-	return out, err
+	return out
 }
 
-func reportTop(r *reader) (*Top, error) {
+func reportTop(r *reader) *Top {
 	r.from, r.to, r.grain, r.step = floor(r.from, 3600), ceil(r.to, 3600), max(r.grain, Hour), max(r.step, 3600)
-	c, err := r.coverage()
-	if err != nil {
-		return nil, err
-	}
+	c := r.coverage()
 	c.Basis = "records"
-	words, err := readTopWords(r, r.by)
-	return &Top{Coverage: c, By: r.by, Words: words}, err
+	return &Top{Coverage: c, By: r.by, Words: readTopWords(r, r.by)}
 }
 
 // maxPause is after how many steps of the grain without a refusal an incident is
@@ -177,7 +144,7 @@ func (t *tripping) turn() {
 const maxIncidents = 100
 
 // reportIncidents returns the newest incidents with what records tell of them.
-func reportIncidents(r *reader, all []*tripping) ([]Incident, error) {
+func reportIncidents(r *reader, all []*tripping) []Incident {
 	out := []Incident{}
 	for _, t := range all {
 		out = append(out, t.found...)
@@ -189,18 +156,13 @@ func reportIncidents(r *reader, all []*tripping) ([]Incident, error) {
 		out = out[:maxIncidents]
 		r.missing = append(r.missing, "older incidents are left out: "+strconv.Itoa(maxIncidents)+" are told")
 	}
-	steps, err := readBusiestSteps(r, out)
-	if err != nil {
-		return nil, err
-	}
+	steps := readBusiestSteps(r, out)
 	for i := range out {
 		in := &out[i]
 		in.Open = in.To.Unix() > r.to-maxPause*r.grain.Seconds() || in.To.Unix() >= floor(r.now.Unix(), r.grain.Seconds())
-		if err := in.addRecords(r, steps); err != nil {
-			return nil, err
-		}
+		in.addRecords(r, steps)
 	}
-	return out, nil
+	return out
 }
 
 // limitStep is a limit in a minute or an hour, busiest what its clients did at most in it.
@@ -209,10 +171,10 @@ type limitStep struct{ limit, at int64 }
 type busiest struct{ units, minute, second int64 }
 
 // readBusiestSteps returns what clients did at most in the steps of incidents, of all clients.
-func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) {
+func readBusiestSteps(r *reader, all []Incident) map[limitStep]busiest {
 	steps := map[limitStep]busiest{}
 	if len(all) == 0 {
-		return steps, nil
+		return steps
 	}
 	of := r.only(nil).ofAllClients()
 	from, to := all[0].From.Unix(), all[0].To.Unix()
@@ -225,7 +187,7 @@ func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) 
 		}
 	}
 	last, kept := limitStep{}, busiest{}
-	err := of.clientRows(min(r.grain, Hour), from, to, clientColumns{cells: []int{cUnits, cPeakMinute, cPeak}}, func(l *clientLine) {
+	of.clientRows(r.clientGrain(), from, to, clientColumns{cells: []int{cUnits, cPeakMinute, cPeak}}, func(l *clientLine) {
 		if at := (limitStep{l.limit, l.at}); at != last {
 			last, kept = at, steps[at]
 		}
@@ -235,18 +197,14 @@ func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) 
 			steps[last] = b
 		}
 	})
-	return steps, err
+	return steps
 }
 
 // addRecords adds what records tell.
-func (in *Incident) addRecords(r *reader, steps map[limitStep]busiest) error {
+func (in *Incident) addRecords(r *reader, steps map[limitStep]busiest) {
 	one := r.only(r.versions(nameOf(in.Limit)))
-	k, err := one.keysOfAll(in.From.Unix(), in.To.Unix(), []string{sketchLimited})
-	if err != nil {
-		return err
-	}
-	in.Keys, _, _ = k.count()
-	g := min(r.grain, Hour)
+	in.Keys, _, _ = one.keysOfAll(in.From.Unix(), in.To.Unix(), []string{sketchLimited}).count()
+	g := r.clientGrain()
 	for _, id := range one.chosen {
 		for at := floor(in.From.Unix(), g.Seconds()); at < in.To.Unix(); at += g.Seconds() {
 			b := steps[limitStep{id, at}]
@@ -256,5 +214,4 @@ func (in *Incident) addRecords(r *reader, steps map[limitStep]busiest) error {
 			in.Overshoot = max(in.Overshoot, overshoot(r.byID[id], b.units, 60, b.second))
 		}
 	}
-	return nil
 }

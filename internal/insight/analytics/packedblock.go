@@ -51,17 +51,14 @@ func (s *sweeper) writeBlocks(ctx context.Context, most time.Duration) error {
 func (s *sweeper) unwritten(ctx context.Context, g Grain) (todo []int64, err error) {
 	now, length := s.opt.Now(), blockSeconds(g)
 	from, to := ceil(s.opt.kept(now).clients[g], length), floor(now.Add(-settles).Unix(), length)
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.View(ctx, asTx(func(in *statements) {
 		todo = nil
 		oldest := int64(math.MaxInt64)
-		err := query(tx, func(r Row) { oldest = r.Int(0) }, `SELECT at FROM clients WHERE grain = $1 AND at >= $2 ORDER BY at LIMIT 1`, int64(g), from)
-		if err != nil || oldest == math.MaxInt64 {
-			return err
+		in.query(func(r Row) { oldest = r.Int(0) }, `SELECT at FROM clients WHERE grain = $1 AND at >= $2 ORDER BY at LIMIT 1`, int64(g), from)
+		if oldest == math.MaxInt64 {
+			return
 		}
-		spans, err := blockSpans(tx, g, from, to)
-		if err != nil {
-			return err
-		}
+		spans := blockSpans(in, g, from, to)
 		for at := floor(oldest, length); at < to; at += length {
 			s := spans[at]
 			if s == nil || s.state == blockChanged || s.state == blockWhole && slices.Contains(s.states(), blockChanged) {
@@ -69,8 +66,7 @@ func (s *sweeper) unwritten(ctx context.Context, g Grain) (todo []int64, err err
 			}
 		}
 		slices.Reverse(todo)
-		return nil
-	})
+	}))
 	return todo, err
 }
 
@@ -87,10 +83,7 @@ type packedBlock struct {
 // how many bytes they take.
 func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (bytes int64, err error) {
 	var packed []*packedBlock
-	err = s.db.View(ctx, func(tx Tx) (err error) {
-		packed, err = packBlocks(tx, g, at)
-		return err
-	})
+	err = s.db.View(ctx, asTx(func(in *statements) { packed = packBlocks(in, g, at) }))
 	for _, p := range packed {
 		for _, bits := range p.bits {
 			bytes += int64(len(bits)) + columnBytes
@@ -99,32 +92,25 @@ func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (byte
 	if err != nil || bytes > room {
 		return bytes, err
 	}
-	return bytes, updateRows(ctx, s.db, func(tx Tx) error {
+	return bytes, updateRows(ctx, s.db, func(in *statements) {
 		// Whoever deletes rows of the span waits, or is done.
 		state := int64(blockChanged)
-		err := query(tx, func(r Row) { state = r.Int(0) },
+		in.query(func(r Row) { state = r.Int(0) },
 			`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 1)
 			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = CASE WHEN client_blocks.state = 2 THEN 2 ELSE 1 END RETURNING state`, int64(g), at)
-		if err != nil || state == blockCut {
-			return err
+		if state == blockCut {
+			return
 		}
 		for _, p := range packed {
-			if err := p.write(tx, g, at); err != nil {
-				return err
-			}
+			p.write(in, g, at)
 		}
-		return nil
 	})
 }
 
 // packBlocks reads the rows of a span whose limits' blocks are not whole.
-func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
+func packBlocks(in *statements, g Grain, at int64) (packed []*packedBlock) {
 	length := blockSeconds(g)
-	spans, err := blockSpans(tx, g, at, at+length)
-	if err != nil {
-		return nil, err
-	}
-	span := spans[at]
+	span := blockSpans(in, g, at, at+length)[at]
 	if span == nil {
 		span = &blockSpan{}
 	}
@@ -150,17 +136,16 @@ func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
 		packed = append(packed, p)
 	}
 	met := map[int64]bool{}
-	err = query(tx, func(r Row) {
-		if id := r.Int(0); id != limit {
+	var line clientLine
+	columns, read := allColumns.columns()
+	in.query(func(r Row) {
+		if read(&line, r); line.limit != limit {
 			flush()
-			limit, b = id, &clientBlock{}
-			met[id] = true
+			limit, b = line.limit, &clientBlock{}
+			met[limit] = true
 		}
-		b.add(r.Text(1), r.Int(2), r, 3)
-	}, `SELECT limit_id, client, at, `+columnList+` FROM clients`+w.text+` ORDER BY limit_id, client, at`, w.args...)
-	if err != nil {
-		return nil, err
-	}
+		b.add(&line)
+	}, `SELECT `+columns+` FROM clients`+w.text+` ORDER BY limit_id, client, at`, w.args...)
 	flush()
 	for _, id := range stale { // and has no rows
 		if !met[id] {
@@ -168,11 +153,11 @@ func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
 		}
 	}
 	slices.SortFunc(packed, func(a, b *packedBlock) int { return cmp.Compare(a.limit, b.limit) })
-	return packed, nil
+	return packed
 }
 
 // write writes a block, unless rows of it have changed since it was made.
-func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
+func (p *packedBlock) write(in *statements, g Grain, at int64) {
 	same := false
 	statement, args := `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, $3, 0, 1)
 		ON CONFLICT (grain, at, limit_id) DO NOTHING RETURNING 1`, []any{int64(g), at, p.limit}
@@ -180,30 +165,25 @@ func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
 		statement = `UPDATE client_blocks SET state = 1 WHERE grain = $1 AND at = $2 AND limit_id = $3 AND version = $4 RETURNING 1`
 		args = append(args, p.was.version)
 	}
-	if err := query(tx, func(Row) { same = true }, statement, args...); err != nil || !same {
-		return err
+	if in.query(func(Row) { same = true }, statement, args...); !same {
+		return
 	}
-	if err := exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2 AND limit_id = $3`, int64(g), at, p.limit); err != nil {
-		return err
-	}
+	in.exec(`DELETE FROM client_columns WHERE grain = $1 AND at = $2 AND limit_id = $3`, int64(g), at, p.limit)
 	rows := make([][]any, len(p.names))
 	for i, name := range p.names {
 		rows[i] = []any{int64(g), at, p.limit, name, p.bits[i]}
 	}
-	return tx.Each(`INSERT INTO client_columns (grain, at, limit_id, name, bits) VALUES ($1, $2, $3, $4, $5)`, rows, nil)
+	in.each(`INSERT INTO client_columns (grain, at, limit_id, name, bits) VALUES ($1, $2, $3, $4, $5)`, rows, nil)
 }
 
 // cutBlocks has questions read the rows themselves of the span that has an instant, and of
 // those before it: rows of it are deleted next. What was written of them goes.
 func (s *sweeper) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 	last := floor(instant, blockSeconds(g))
-	err := updateRows(ctx, s.db, func(tx Tx) error {
-		err := exec(tx, `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 2)
+	err := updateRows(ctx, s.db, func(in *statements) {
+		in.exec(`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 2)
 			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = 2`, int64(g), last)
-		if err != nil {
-			return err
-		}
-		return exec(tx, `UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
+		in.exec(`UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
 	})
 	for gone := int64(columnStep); gone == columnStep && err == nil; {
 		gone, err = s.deleteRows(ctx, columnsTable.deletion("grain = $1 AND at <= $2 LIMIT $3"), []any{int64(g), last, int64(columnStep)})
@@ -215,24 +195,22 @@ func (s *sweeper) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 // finest grain first. Their rows stay.
 func (s *sweeper) dropBlocks(ctx context.Context, most int) (gone int, err error) {
 	var spans []group
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.View(ctx, asTx(func(in *statements) {
 		spans = nil
-		return query(tx, func(r Row) { spans = append(spans, group{Grain(r.Int(0)), r.Int(1)}) },
+		in.query(func(r Row) { spans = append(spans, group{Grain(r.Int(0)), r.Int(1)}) },
 			`SELECT DISTINCT grain, at FROM client_columns ORDER BY grain, at LIMIT `+strconv.Itoa(most))
-	})
+	}))
 	for _, b := range spans {
 		if err != nil {
 			break
 		}
 		gone++
-		err = updateRows(ctx, s.db, func(tx Tx) error {
+		err = updateRows(ctx, s.db, func(in *statements) {
 			// The row of the span first: who writes its blocks waits, or is done.
 			for _, rows := range [...]string{"limit_id = 0 AND state = 1", "limit_id <> 0"} {
-				if err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at); err != nil {
-					return err
-				}
+				in.exec(`UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at)
 			}
-			return exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
+			in.exec(`DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
 		})
 	}
 	return gone, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 )
 
@@ -29,11 +30,12 @@ type rateClient struct {
 // window is windows of one demand.
 type window struct{ units, n int64 }
 
-// readRates are made of the only limit that is meant.
-func readRates(r *reader) (*Rates, error) {
+// reportRates are made of the only limit that is meant.
+func reportRates(r *reader) *Rates {
 	names := r.names()
 	if len(names) > 1 {
-		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"}
+		r.fail(&paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"})
+		return nil
 	}
 	if len(names) == 0 {
 		// Nothing is known of it: an answer without clients.
@@ -48,15 +50,9 @@ func readRates(r *reader) (*Rates, error) {
 	} else if r.clientGrain() == Hour && l.PeriodMS > 60_000 {
 		out.WindowMS = grainMS
 	}
-	clients, err := readRateClients(r, out.WindowMS)
-	if err != nil {
-		return nil, err
-	}
+	clients := readRateClients(r, out.WindowMS)
 	if out.WindowMS < grainMS {
-		exact, err := readArrivalWindows(r, out.WindowMS)
-		if err != nil {
-			return nil, err
-		}
+		exact := readArrivalWindows(r, out.WindowMS)
 		for _, c := range clients {
 			if w := exact[c.Key]; w != nil && w.requests >= c.Requests {
 				c.windows = windowsOf(w.units)
@@ -66,30 +62,24 @@ func readRates(r *reader) (*Rates, error) {
 		}
 	}
 	out.addTop(clients, r.top)
-	if err := out.addVerdicts(r, names[0]); err != nil {
-		return nil, err
-	}
-	out.Coverage, err = r.coverage()
+	out.addVerdicts(r, names[0])
+	out.Coverage = r.coverage()
 	out.Coverage.Basis = "records"
-	return out, err
+	return out
 }
 
 // readRateClients reads what clients asked for. Clients that were watched, and not
 // limited in the range, are left out: they belong to those of whom there is a
 // sample.
-func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
-	g := r.clientGrain()
-	from, err := findNewestRows(r, maxRateRows)
-	if err != nil {
-		return nil, err
-	}
+func readRateClients(r *reader, windowMS int64) []*rateClient {
+	g, from := r.clientGrain(), findNewestRows(r, maxRateRows)
 	var clients perClient[rateClient]
 	var order []*rateClient
 	need := clientColumns{
 		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cUnhashed},
 		words: []int{wUser, wTier},
 	}
-	err = r.clientRows(g, from, r.to, need, func(l *clientLine) {
+	r.clientRows(g, from, r.to, need, func(l *clientLine) {
 		// A client is the same whatever the numbers of its limit.
 		c, first := clients.at(clientKey{client: l.client})
 		if first {
@@ -120,20 +110,20 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 			c.Weight = c.every
 		}
 		return c.Weight == 0 || c.Units == 0
-	}), err
+	})
 }
 
 // findNewestRows returns since when there are at most so many rows of clients, and says so if
 // that is not all of the range.
-func findNewestRows(r *reader, most int) (from int64, err error) {
+func findNewestRows(r *reader, most int) (from int64) {
 	counts := map[int64]int{}
 	rows := 0
-	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) {
+	r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) {
 		counts[l.at]++
 		rows++
 	})
-	if err != nil || rows <= most {
-		return r.from, err
+	if rows <= most {
+		return r.from
 	}
 	r.missing = append(r.missing, "rates are of the newest "+strconv.Itoa(most)+" rows of clients")
 	from, rows = r.to, 0
@@ -143,7 +133,7 @@ func findNewestRows(r *reader, most int) (from int64, err error) {
 		}
 		from = at
 	}
-	return from, nil
+	return from
 }
 
 // spread estimates the windows in a row that is longer: as many as its busy
@@ -188,21 +178,23 @@ func windowsOf(counts map[int64]int64) []window {
 }
 
 // readArrivalWindows reads the windows of the sampled keys.
-func readArrivalWindows(r *reader, windowMS int64) (map[string]*exactWindows, error) {
+func readArrivalWindows(r *reader, windowMS int64) map[string]*exactWindows {
 	out := map[string]*exactWindows{}
-	err := r.arrivals(func(_ int64, client, _ string, at, cost int64) {
+	r.eachArrivals(func(_ int64, client string, arrivals []accuracy.Arrival, _ bool) {
 		w := entry(out, client, func() *exactWindows { return &exactWindows{units: newCounts()} })
-		w.units[floor(at, windowMS*1000)] += cost
-		w.requests++
-	}, nil)
-	return out, err
+		for _, a := range arrivals {
+			w.units[floor(a.At, windowMS*1000)] += a.Cost
+			w.requests++
+		}
+	})
+	return out
 }
 
 // maxClassifiedRates is how many of the clients with the highest rates are judged.
 const maxClassifiedRates = 50
 
 // addVerdicts adds the verdicts of clients that were limited.
-func (out *Rates) addVerdicts(r *reader, n name) error {
+func (out *Rates) addVerdicts(r *reader, n name) {
 	var found []client
 	var of []int
 	for i, c := range out.Top {
@@ -211,15 +203,9 @@ func (out *Rates) addVerdicts(r *reader, n name) error {
 			of = append(of, i)
 		}
 	}
-	if err := r.load(found); err != nil {
-		return err
-	}
-	since, err := r.since()
-	if err != nil {
-		return err
-	}
+	r.load(found)
+	since := r.since()
 	for i := range found {
 		out.Top[of[i]].Verdict = string(verdict.Classify(found[i].evidence(r.ask, since)).Class)
 	}
-	return nil
 }

@@ -10,28 +10,24 @@ import (
 // reader reads rows for one question, from one state of them.
 type reader struct {
 	*ask
+	*statements
 	scope
-	tx   Tx
 	opt  *Options
 	hint string // Dialect.ByClient
 }
 
-func (r *reader) loadLimits() error {
+func (r *reader) loadLimits() {
 	r.byID, r.seen = map[int64]Limit{}, map[int64]span{}
-	err := query(r.tx, func(row Row) {
+	r.query(func(row Row) {
 		id := row.Int(0)
 		r.byID[id] = Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
 			Allowance: row.Int(5), PeriodMS: row.Int(6), Burst: row.Int(7)}
 		r.seen[id] = span{row.Int(8), row.Int(9)}
 	}, `SELECT id, domain, rule, name, algorithm, allowance, period_ms, burst, first, last FROM limits ORDER BY id`)
-	if err != nil {
-		return err
-	}
 	r.scope.choose(r.ask)
-	if r.mode == "" {
-		return nil
+	if r.mode != "" {
+		r.chooseMode()
 	}
-	return r.chooseMode()
 }
 
 // only returns a reader of some limits.
@@ -51,17 +47,13 @@ func (r *reader) ofAllClients() *reader {
 
 // chooseMode leaves the limits that were in shadow mode in the range, or the
 // others.
-func (r *reader) chooseMode() error {
+func (r *reader) chooseMode() {
 	shadow := map[int64]bool{}
-	err := query(r.tx, func(row Row) { shadow[row.Int(0)] = true },
+	r.query(func(row Row) { shadow[row.Int(0)] = true },
 		`SELECT DISTINCT limit_id FROM rollups WHERE grain = $1 AND at >= $2 AND at < $3 AND outcome = 'shadow_refused'`,
 		int64(r.grain), r.from, r.to)
-	if err != nil {
-		return err
-	}
 	r.all = false
 	r.chosen = slices.DeleteFunc(r.chosen, func(id int64) bool { return shadow[id] != (r.mode == "shadow") })
-	return nil
 }
 
 // clientsOf adds that a row of a client is one that is meant.
@@ -78,37 +70,34 @@ func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 }
 
 // sketchRows calls each with the sketches of the range, packed, with the limit.
-func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit int64, kind string, packed []byte) error) error {
+func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit int64, kind string, packed []byte) error) {
 	for _, p := range divide(from, to, r.grain, Day) {
 		w := rowsOf(p.grain, p.from, p.to)
 		r.limitsOf(w, "limit_id")
 		w.in("kind", kinds, false)
-		err := queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },
+		r.queryErr(func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },
 			`SELECT at, limit_id, kind, bits FROM sketches`+w.text, w.args...)
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // keysBy returns the keys in a range, by what of says of their limits. A key under two
 // limits of which it says the same is one.
-func keysBy[K comparable](r *reader, from, to int64, kinds []string, of func(limit int64) K) (map[K]*keys, error) {
+func keysBy[K comparable](r *reader, from, to int64, kinds []string, of func(limit int64) K) map[K]*keys {
 	by := map[K]*keys{}
-	return by, r.sketchRows(from, to, kinds, func(_, limit int64, kind string, packed []byte) error {
+	r.sketchRows(from, to, kinds, func(_, limit int64, kind string, packed []byte) error {
 		return entry(by, of(limit), newKeys).merge(kind, packed)
 	})
+	return by
 }
 
 // keysOfAll returns the keys of all limits that are meant.
-func (r *reader) keysOfAll(from, to int64, kinds []string) (*keys, error) {
-	by, err := keysBy(r, from, to, kinds, func(int64) bool { return true })
-	return cmp.Or(by[true], newKeys()), err
+func (r *reader) keysOfAll(from, to int64, kinds []string) *keys {
+	by := keysBy(r, from, to, kinds, func(int64) bool { return true })
+	return cmp.Or(by[true], newKeys())
 }
 
 // coverage returns what the answer is of.
-func (r *reader) coverage() (Coverage, error) {
+func (r *reader) coverage() Coverage {
 	c := Coverage{
 		From: time.Unix(r.from, 0).UTC(), To: time.Unix(r.to, 0).UTC(), Grain: r.grain.String(), StepS: r.step,
 		Basis: "rollups", Missing: r.missing,
@@ -116,51 +105,50 @@ func (r *reader) coverage() (Coverage, error) {
 	if r.ofClients() {
 		c.Basis = "records"
 	}
-	err := r.sketchRows(r.from, r.to, []string{sketchSampled}, func(_, _ int64, _ string, packed []byte) error {
+	r.sketchRows(r.from, r.to, []string{sketchSampled}, func(_, _ int64, _ string, packed []byte) error {
 		c.Every = max(c.Every, everyOf(packed))
 		return nil
 	})
-	if err != nil {
-		return c, err
-	}
-	if c.Loss, err = readLoss(r); err != nil {
-		return c, err
-	}
-	return c, c.addMerged(r)
+	c.Loss = readLoss(r)
+	c.addMerged(r)
+	return c
 }
 
 // readLoss returns what was lost in the range.
-func readLoss(r *reader) (l Loss, err error) {
+func readLoss(r *reader) (l Loss) {
 	// Sources tell what they have lost since they started.
 	for _, edge := range []struct {
 		until, sign int64
 	}{{r.to, 1}, {r.from, -1}} {
-		err := query(r.tx, func(row Row) {
+		r.query(func(row Row) {
 			l.Dropped += edge.sign * row.Int(0)
 			l.Discarded += edge.sign * row.Int(1)
 			l.Rollups += edge.sign * row.Int(2)
 			l.Failed += edge.sign * row.Int(3)
 		}, `SELECT MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses WHERE at < $1 GROUP BY source_id`, edge.until)
-		if err != nil {
-			return l, err
-		}
 	}
-	err = query(r.tx, func(row Row) { l.Late = row.Int(0) },
+	r.query(func(row Row) { l.Late = row.Int(0) },
 		`SELECT CAST(SUM(n) AS BIGINT) FROM late WHERE at >= $1 AND at < $2`, r.from, r.to)
-	return l, err
+	return l
 }
 
 // addMerged notes how many rows of clients were merged.
-func (c *Coverage) addMerged(r *reader) error {
-	w := &where{}
-	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
-	r.limitsOf(w, "limit_id")
-	return query(r.tx, func(row Row) {
+func (c *Coverage) addMerged(r *reader) {
+	w := r.mergedClients()
+	r.query(func(row Row) {
 		l := r.byID[row.Int(0)]
 		if n := row.Int(1); n > 0 && len(c.Missing) < maxMissing {
 			c.Missing = append(c.Missing, fmt.Sprintf("rule %s/%s, limit %s: %d rows of clients are merged into one", l.Domain, l.Rule, l.Limit, n))
 		}
 	}, `SELECT limit_id, CAST(SUM(merged) AS BIGINT) FROM clients `+r.hint+w.text+` GROUP BY limit_id ORDER BY limit_id`, w.args...)
+}
+
+// mergedClients are the rows of clients that were merged.
+func (r *reader) mergedClients() *where {
+	w := &where{}
+	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
+	r.limitsOf(w, "limit_id")
+	return w
 }
 
 // maxMissing is how many sentences there are at most of what is missing.
@@ -180,13 +168,13 @@ func (r *reader) byClient() string {
 }
 
 // since returns since when clients are kept, the zero time if none are.
-func (r *reader) since() (since time.Time, err error) {
-	err = query(r.tx, func(row Row) {
+func (r *reader) since() (since time.Time) {
+	r.query(func(row Row) {
 		if at := row.Int(0); at > 0 {
 			since = time.Unix(at, 0).UTC()
 		}
 	}, `SELECT MIN(at) FROM clients WHERE grain = 2`)
-	return since, err
+	return since
 }
 
 // whereOf is the rows of a part of the range that are kept by limit, node and region.
@@ -199,7 +187,7 @@ func (r *reader) whereOf(p part) *where {
 }
 
 // packedRows calls each with the rows of a part of the range of a table of packed figures.
-func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) error {
+func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) {
 	w := r.whereOf(p)
-	return queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
+	r.queryErr(func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
 }

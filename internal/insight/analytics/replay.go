@@ -90,58 +90,51 @@ func accuracyOf(l Limit) accuracy.Limit {
 
 // reportReplay decides what came under one limit again.
 // It reads the arrivals, and returns what replays them.
-func reportReplay(r *reader) (func() (*Replay, error), error) {
+func reportReplay(r *reader) func() (*Replay, error) {
 	names := r.names()
 	if len(names) > 1 {
-		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()}
+		r.fail(&paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()})
+		return nil
 	}
 	n := r.points()
 	out := &Replay{At: r.at(), Came: make([]int64, n), OwnRefused: make([]int64, n), WithRefused: make([]int64, n), Clients: []ReplayedClient{}}
-	play, err := func() {}, error(nil)
+	play := func() {}
 	if len(names) == 1 {
-		play, err = out.read(r, names[0])
+		play = out.read(r, names[0])
 	}
-	if err != nil {
-		return nil, err
-	}
-	out.Coverage, err = r.coverage()
+	out.Coverage = r.coverage()
 	out.Coverage.Basis = "records"
 	return func() (*Replay, error) {
 		r.missing = nil
 		play()
 		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
 		return out, nil
-	}, err
+	}
 }
 
 // read reads the arrivals of a limit, and returns what replays them.
-func (out *Replay) read(r *reader, n name) (play func(), err error) {
+func (out *Replay) read(r *reader, n name) (play func()) {
 	play = func() {}
 	out.Limit = r.newest(n)
 	out.Edited = r.edit.of(out.Limit)
 	own, err := accuracy.NewReplay(accuracyOf(out.Limit))
 	if err != nil {
 		out.Unsupported = fmt.Sprintf("what %s decides is not a matter of arrivals alone", out.Limit.Algorithm)
-		return play, nil
+		return play
 	}
 	with, err := accuracy.NewReplay(accuracyOf(out.Edited))
 	if err != nil {
 		out.Unsupported = err.Error()
-		return play, nil
+		return play
 	}
 	keys := map[string][]accuracy.Arrival{}
-	err = r.arrivals(func(_ int64, client, outcome string, at, cost int64) {
-		keys[client] = append(keys[client], accuracy.Arrival{At: at, Cost: cost, Admitted: outcome != "refused" && outcome != "shadow_refused"})
-	}, func(_ int64, _ string, cut bool) { out.Cut = out.Cut || cut })
-	if err != nil {
-		return nil, err
-	}
-	labels, err := r.labelBook()
-	if err != nil {
-		return nil, err
-	}
+	r.eachArrivals(func(_ int64, client string, arrivals []accuracy.Arrival, cut bool) {
+		keys[client] = append(keys[client], arrivals...)
+		out.Cut = out.Cut || cut
+	})
+	labels := r.labelBook()
 	out.narrow(r, keys)
-	return func() { out.decide(r, n, own, with, keys, labels) }, nil
+	return func() { out.decide(r, n, own, with, keys, labels) }
 }
 
 // decide decides arrivals again.
@@ -244,6 +237,6 @@ func (s *Replayed) add(decided []accuracy.Arrival) (refused int64) {
 // come first.
 func inOrder(arrivals []accuracy.Arrival) {
 	slices.SortStableFunc(arrivals, func(a, b accuracy.Arrival) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), -compareBools(a.Admitted, b.Admitted))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(bitOf(b.Admitted), bitOf(a.Admitted)))
 	})
 }

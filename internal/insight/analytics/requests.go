@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -51,40 +50,40 @@ func (q *Requests) add(outcome string, n int64) {
 
 // eachRequests calls each with the requests of the range, by the step and what became of
 // them.
-func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n int64)) error {
+func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n int64)) {
 	w := rowsOf(r.grain, r.from, r.to)
 	w.in("domain", r.domains, false)
 	w.in("node", r.nodes, false)
 	w.in("region", r.regions, false)
-	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	return query(r.tx, func(row Row) { each(row.Int(0), row.Text(1), row.Int(2)) },
+	t := r.stepOf(step)
+	r.query(func(row Row) { each(row.Int(0), row.Text(1), row.Int(2)) },
 		`SELECT `+t+` AS t, outcome, CAST(SUM(n) AS BIGINT) FROM requests`+w.text+` GROUP BY `+t+`, outcome ORDER BY t, outcome`, w.args...)
 }
 
 // readRequests returns the requests of the question, nil where they are not known. The
 // decisions of one limit are as many requests; first is when the first decision was made
 // in the range, zero if none was.
-func readRequests(r *reader, decisions *Totals, first int64) (*Requests, error) {
+func readRequests(r *reader, decisions *Totals, first int64) *Requests {
 	if !r.wholeRequests() {
 		if r.ofClients() || r.outcomes != nil || len(r.names()) != 1 || decisions.Decisions == 0 {
-			return nil, nil
+			return nil
 		}
 		q := &Requests{Requests: decisions.Decisions, Refused: decisions.Counts["refused"]}
 		q.RefusedShare = ratio(q.Refused, q.Requests)
-		return q, nil
+		return q
 	}
 	q, since := &Requests{}, int64(0)
-	err := r.eachRequests(r.grain.Seconds(), func(at int64, outcome string, n int64) {
+	r.eachRequests(r.grain.Seconds(), func(at int64, outcome string, n int64) {
 		if since == 0 {
 			since = at
 		}
 		q.add(outcome, n)
 	})
-	if err != nil || q.Requests == 0 {
-		return nil, err
+	if q.Requests == 0 {
+		return nil
 	}
 	if first > 0 && since > first {
 		r.missing = append(r.missing, "requests are counted from "+time.Unix(since, 0).UTC().Format(time.RFC3339)+" on: what is older has decisions by limit alone")
 	}
-	return q, nil
+	return q
 }

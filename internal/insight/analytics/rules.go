@@ -18,7 +18,7 @@ const (
 	maxSampled = 50_000
 )
 
-// readRuleBook are the limits of an answer while it is made.
+// ruleBook are the limits of an answer while it is made.
 type ruleBook struct {
 	r    *reader
 	by   map[name]*ruleEntry
@@ -41,27 +41,28 @@ type ruleEntry struct {
 	stricter *advice.Stricter
 }
 
-func readRuleBook(r *reader) (*ruleBook, error) {
+func readRuleBook(r *reader) *ruleBook {
 	b := &ruleBook{r: r, by: map[name]*ruleEntry{}}
 	for _, n := range r.names() {
 		e := &ruleEntry{name: n, figures: RuleFigures{Limit: r.newest(n), Totals: Totals{Counts: map[string]int64{}}}}
 		b.by[n] = e
 		b.list = append(b.list, e)
 	}
-	for _, step := range []func() error{b.count, b.keys, b.clients, b.stricter, b.sampled, b.classify} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
+	b.count()
+	b.keys()
+	b.clients()
+	b.stricter()
+	b.sampled()
+	b.classify()
+	return b
 }
 
 // count reads how often the limits were met.
-func (b *ruleBook) count() error {
+func (b *ruleBook) count() {
 	grain := b.r.grain.Seconds()
 	met := map[int64]bool{}
 	at := func(sec int64) *time.Time { t := time.Unix(sec, 0).UTC(); return &t }
-	err := b.r.counts(grain, "", func(row countRow) {
+	b.r.counts(grain, "", func(row countRow) {
 		e := b.by[nameOf(b.r.byID[row.limit])]
 		if e == nil || row.n == 0 {
 			return
@@ -85,23 +86,21 @@ func (b *ruleBook) count() error {
 		e.trips.turn()
 		e.shadow = e.figures.Counts["shadow_refused"] > 0 && e.figures.Counts["refused"] == 0
 	}
-	return err
 }
 
 // keys reads how many keys there were.
-func (b *ruleBook) keys() error {
-	by, err := keysBy(b.r, b.r.from, b.r.to, nil, func(limit int64) name { return nameOf(b.r.byID[limit]) })
+func (b *ruleBook) keys() {
+	by := keysBy(b.r, b.r.from, b.r.to, nil, func(limit int64) name { return nameOf(b.r.byID[limit]) })
 	for n, k := range by {
 		if e := b.by[n]; e != nil {
 			e.figures.KeysLimited, e.figures.KeysSeen, e.figures.KeysSeenKnown = k.count()
 		}
 	}
-	return err
 }
 
 // clients reads what clients did, in one go: in how many decisions a limit decided, the
 // peaks of sampled keys, and which clients were limited most.
-func (b *ruleBook) clients() error {
+func (b *ruleBook) clients() {
 	var clients perClient[struct {
 		clientSum
 		sampling
@@ -113,7 +112,7 @@ func (b *ruleBook) clients() error {
 		of[id] = b.by[nameOf(l)]
 	}
 	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed), merged: true}
-	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
+	r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
 		if e := of[l.limit]; e != nil {
 			e.figures.Decisive += l.n[cDecisive]
 		}
@@ -132,11 +131,10 @@ func (b *ruleBook) clients() error {
 	b.sample = slices.DeleteFunc(b.sample, func(s sampledClient) bool { return s.every == 0 })
 	b.sums = slices.DeleteFunc(b.sums, func(s *clientSum) bool { return !s.limited() })
 	slices.SortFunc(b.sums, compareSums)
-	return err
 }
 
 // sampled reads the peaks of sampled keys.
-func (b *ruleBook) sampled() error {
+func (b *ruleBook) sampled() {
 	most := map[name]map[string]sampledPeak{}
 	n := 0
 	eachPeak(b.r, b.sample, func(id int64, key string, p sampledPeak) {
@@ -161,19 +159,11 @@ func (b *ruleBook) sampled() error {
 		slices.Sort(e.demands)
 		e.figures.Usage = usageOf(e.usages)
 	}
-	return nil
 }
 
 // classify judges the clients that the limits limited most.
-func (b *ruleBook) classify() error {
-	labels, err := b.r.labelBook()
-	if err != nil {
-		return err
-	}
-	since, err := b.r.since()
-	if err != nil {
-		return err
-	}
+func (b *ruleBook) classify() {
+	labels, since := b.r.labelBook(), b.r.since()
 	var limited []*ruleEntry
 	for _, e := range b.list {
 		e.figures.Precision = labels.precision(e.name)
@@ -194,15 +184,12 @@ func (b *ruleBook) classify() error {
 	for _, e := range limited {
 		one := b.r.only(b.r.versions(e.name))
 		found := one.clientsOfSums(of[e.name], maxClassifiedPerLimit)
-		if err := one.load(found); err != nil {
-			return err
-		}
+		one.load(found)
 		for i := range found {
 			e.classified = append(e.classified, found[i].assess(one.ask, since, labels))
 		}
 		e.figures.Classified = countVerdicts(e.classified)
 	}
-	return nil
 }
 
 // assess returns the client as advice reads it. What an operator said counts.
@@ -253,11 +240,8 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 	})
 }
 
-func reportRules(r *reader) (*RuleList, error) {
-	b, err := readRuleBook(r)
-	if err != nil {
-		return nil, err
-	}
+func reportRules(r *reader) *RuleList {
+	b := readRuleBook(r)
 	out := &RuleList{Rules: []RuleFigures{}}
 	since := r.earliest(r.now)
 	for _, e := range b.list {
@@ -279,16 +263,13 @@ func reportRules(r *reader) (*RuleList, error) {
 		r.missing = append(r.missing, strconv.Itoa(len(out.Rules)-r.top)+" further limits are left out")
 		out.Rules = out.Rules[:r.top]
 	}
-	out.Coverage, err = r.coverage()
-	return out, err
+	out.Coverage = r.coverage()
+	return out
 }
 
 // reportRule is one rule in detail.
-func reportRule(r *reader) (*RuleDetail, error) {
-	b, err := readRuleBook(r)
-	if err != nil {
-		return nil, err
-	}
+func reportRule(r *reader) *RuleDetail {
+	b := readRuleBook(r)
 	out := &RuleDetail{Limits: []RuleLimits{}}
 	since := r.earliest(r.now)
 	for _, e := range b.list {
@@ -300,33 +281,27 @@ func reportRule(r *reader) (*RuleDetail, error) {
 			l.Histogram[min(int(u*10), 10)]++
 		}
 		one := r.only(r.versions(e.name))
-		if err := l.addSteps(one); err != nil {
-			return nil, err
-		}
+		l.addSteps(one)
 		for _, id := range one.chosen {
-			if err := l.addVersion(r.only([]int64{id}), id, b.sample); err != nil {
-				return nil, err
-			}
+			l.addVersion(r.only([]int64{id}), id, b.sample)
 		}
 		slices.SortStableFunc(l.History, func(x, y Version) int { return x.From.Compare(y.From) })
 		out.Limits = append(out.Limits, l)
 	}
-	out.Coverage, err = r.coverage()
-	return out, err
+	out.Coverage = r.coverage()
+	return out
 }
 
 // addSteps adds what a limit did step by step.
-func (l *RuleLimits) addSteps(r *reader) error {
+func (l *RuleLimits) addSteps(r *reader) {
 	lines := r.lines(numCells)
-	if err := r.counts(r.step, "", func(row countRow) { lines.add(row.outcome, row.at, row.n) }); err != nil {
-		return err
-	}
+	r.counts(r.step, "", func(row countRow) { lines.add(row.outcome, row.at, row.n) })
 	l.Lines = lines.list()
 	minute := cUnits
 	if r.clientGrain() == Hour {
 		minute = cPeakMinute
 	}
-	return r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) {
+	r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) {
 		p := r.point(c.at)
 		l.BusiestSecond[p] = max(l.BusiestSecond[p], c.n[cPeak])
 		l.BusiestMinute[p] = max(l.BusiestMinute[p], c.n[minute])
@@ -334,30 +309,25 @@ func (l *RuleLimits) addSteps(r *reader) error {
 }
 
 // addVersion adds what a limit did while it had some numbers, if it was met.
-func (l *RuleLimits) addVersion(r *reader, id int64, sample []sampledClient) error {
+func (l *RuleLimits) addVersion(r *reader, id int64, sample []sampledClient) {
 	v := Version{Limit: r.byID[id], Totals: Totals{Counts: map[string]int64{}}}
 	var first, last int64
-	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
+	r.counts(r.grain.Seconds(), "", func(row countRow) {
 		if v.Decisions == 0 {
 			first = row.at
 		}
 		last = row.at
 		v.add(row.outcome, row.n)
 	})
-	if err != nil || len(v.Counts) == 0 {
-		return err
+	if len(v.Counts) == 0 {
+		return
 	}
 	v.From, v.To = time.Unix(first, 0).UTC(), time.Unix(last+r.grain.Seconds(), 0).UTC()
-	k, err := r.keysOfAll(r.from, r.to, nil)
-	if err != nil {
-		return err
-	}
-	v.KeysLimited, _, _ = k.count()
+	v.KeysLimited, _, _ = r.keysOfAll(r.from, r.to, nil).count()
 	var usages []float64
 	sample = slices.DeleteFunc(slices.Clone(sample), func(s sampledClient) bool { return s.limit != id })
 	eachPeak(r, sample, func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) })
 	slices.Sort(usages)
 	v.Usage = usageOf(usages)
 	l.History = append(l.History, v)
-	return nil
 }

@@ -32,13 +32,11 @@ func SchemaVersion() int { return len(migrations) }
 // time.
 func Migrate(ctx context.Context, db Database) error {
 	d := db.Dialect()
-	err := updateRows(ctx, db, func(tx Tx) error {
+	err := updateRows(ctx, db, func(in *statements) {
 		if d.Lock != "" {
-			if err := tx.Each(d.Lock, [][]any{nil}, func(int, Row) error { return nil }); err != nil {
-				return err
-			}
+			in.query(func(Row) {}, d.Lock)
 		}
-		return migrate(tx, d)
+		migrate(in, d)
 	})
 	if err != nil {
 		return fmt.Errorf("analytics: %s: %w", d.Kind, err)
@@ -46,27 +44,21 @@ func Migrate(ctx context.Context, db Database) error {
 	return nil
 }
 
-func migrate(tx Tx, d Dialect) error {
-	if err := exec(tx, `CREATE TABLE IF NOT EXISTS weir_schema (version BIGINT NOT NULL)`); err != nil {
-		return err
-	}
+func migrate(in *statements, d Dialect) {
+	in.exec(`CREATE TABLE IF NOT EXISTS weir_schema (version BIGINT NOT NULL)`)
 	var version int64
-	if err := query(tx, func(r Row) { version = r.Int(0) }, `SELECT MAX(version) FROM weir_schema`); err != nil {
-		return err
-	}
+	in.query(func(r Row) { version = r.Int(0) }, `SELECT MAX(version) FROM weir_schema`)
 	if version > int64(len(migrations)) {
-		return fmt.Errorf("%w: it has schema %d, this one knows %d: run the newer version, or give another database", ErrNewer, version, len(migrations))
+		in.fail(fmt.Errorf("%w: it has schema %d, this one knows %d: run the newer version, or give another database", ErrNewer, version, len(migrations)))
 	}
 	words := strings.NewReplacer("{serial}", d.Serial, "{bytes}", d.Bytes, "{rows}", d.Rows)
-	for ; version < int64(len(migrations)); version++ {
+	for ; version < int64(len(migrations)) && in.err == nil; version++ {
 		for _, statement := range migrations[version] {
-			if err := exec(tx, words.Replace(statement)); err != nil {
-				return fmt.Errorf("migration %d: %w", version+1, err)
-			}
+			in.exec(words.Replace(statement))
 		}
-		if err := exec(tx, `INSERT INTO weir_schema (version) VALUES ($1)`, version+1); err != nil {
-			return err
+		if in.err != nil {
+			in.err = fmt.Errorf("migration %d: %w", version+1, in.err)
 		}
+		in.exec(`INSERT INTO weir_schema (version) VALUES ($1)`, version+1)
 	}
-	return nil
 }

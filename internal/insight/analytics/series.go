@@ -15,11 +15,7 @@ type lines struct {
 func (a *ask) lines(most int) *lines { return &lines{a: a, by: map[string]*Line{}, most: most} }
 
 func (l *lines) add(name string, at, n int64) {
-	line := l.by[name]
-	if line == nil {
-		line = &Line{Name: name, Points: make([]int64, l.a.points())}
-		l.by[name] = line
-	}
+	line := entry(l.by, name, func() *Line { return &Line{Name: name, Points: make([]int64, l.a.points())} })
 	line.Points[l.a.point(at)] += n
 	line.Total += n
 }
@@ -45,26 +41,22 @@ func (l *lines) list() []Line {
 	return append(out[:l.most], rest)
 }
 
-func reportSeries(r *reader) (*Series, error) {
-	c, err := r.coverage()
-	if err != nil {
-		return nil, err
-	}
-	s := &Series{Coverage: c, By: r.by, At: r.at(), DegradedAt: make([]bool, r.points())}
+func reportSeries(r *reader) *Series {
+	s := &Series{Coverage: r.coverage(), By: r.by, At: r.at(), DegradedAt: make([]bool, r.points())}
 	l := r.lines(r.top)
 	if r.by == "request" {
 		if !r.wholeRequests() {
-			return nil, &paramError{"by", "request goes with domain, node and region alone: requests are not kept by the rest"}
+			r.fail(&paramError{"by", "request goes with domain, node and region alone: requests are not kept by the rest"})
 		}
-		err := r.eachRequests(r.step, func(at int64, outcome string, n int64) { l.add(outcome, at, n) })
+		r.eachRequests(r.step, func(at int64, outcome string, n int64) { l.add(outcome, at, n) })
 		s.Lines = l.list()
-		return s, err
+		return s
 	}
 	column := ""
 	if r.by == "node" || r.by == "region" {
 		column = r.by
 	}
-	err = r.counts(r.step, column, func(row countRow) {
+	r.counts(r.step, column, func(row countRow) {
 		if row.outcome == "degraded" && row.n > 0 {
 			s.DegradedAt[r.point(row.at)] = true
 		}
@@ -87,5 +79,5 @@ func reportSeries(r *reader) (*Series, error) {
 		l.add(name, row.at, row.n)
 	})
 	s.Lines = l.list()
-	return s, err
+	return s
 }

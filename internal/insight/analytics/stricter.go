@@ -17,7 +17,7 @@ const (
 
 // stricter finds, for limits that refuse and are never the answer, the limit that
 // is.
-func (b *ruleBook) stricter() error {
+func (b *ruleBook) stricter() {
 	n := 0
 	for _, e := range b.list {
 		if e.shadow || e.figures.Counts["refused"] == 0 || e.figures.Decisive > 0 {
@@ -25,13 +25,10 @@ func (b *ruleBook) stricter() error {
 		}
 		if n++; n > maxStricter {
 			b.r.missing = append(b.r.missing, "which limit is stricter is looked for of "+strconv.Itoa(maxStricter)+" limits that are never decisive")
-			return nil
+			return
 		}
-		if err := b.stricterThan(e); err != nil {
-			return err
-		}
+		b.stricterThan(e)
 	}
-	return nil
 }
 
 // refusedRow is a client that a limit refused in a minute or an hour.
@@ -51,13 +48,9 @@ func newDecided() map[name]int64 { return map[name]int64{} }
 // stricterThan looks at what other limits decided for the same clients at the same
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
-func (b *ruleBook) stricterThan(e *ruleEntry) error {
-	rows, err := readDecidedAlongside(b.r, e.name)
-	if err != nil {
-		return err
-	}
+func (b *ruleBook) stricterThan(e *ruleEntry) {
 	sums := map[name]int64{}
-	for _, row := range rows {
+	for _, row := range readDecidedAlongside(b.r, e.name) {
 		all := int64(0)
 		for _, n := range row.decided {
 			all += n
@@ -72,7 +65,6 @@ func (b *ruleBook) stricterThan(e *ruleEntry) error {
 			e.stricter = &advice.Stricter{Rule: other.rule, Limit: other.limit, Decisions: n}
 		}
 	}
-	return nil
 }
 
 // ways are the words by which a client of another limit is the same: the key, the address
@@ -87,7 +79,7 @@ func (l *clientLine) who(way int) string {
 // readDecidedAlongside returns what limits of the same domain decided for the clients that a
 // limit refused. Of several ways in which a client is the same the one with the most
 // decisions counts.
-func readDecidedAlongside(r *reader, of name) (map[refusedRow]*besides, error) {
+func readDecidedAlongside(r *reader, of name) map[refusedRow]*besides {
 	own := map[int64]bool{}
 	for _, id := range r.versions(of) {
 		own[id] = true
@@ -118,7 +110,7 @@ func readDecidedAlongside(r *reader, of name) (map[refusedRow]*besides, error) {
 		for way := range decided {
 			decided[way] = map[asker]map[name]int64{}
 		}
-		err := domain.clientRows(g, at, end, need, func(l *clientLine) {
+		domain.clientRows(g, at, end, need, func(l *clientLine) {
 			if own[l.limit] {
 				if l.n[cRefused] > 0 {
 					refusals = append(refusals, refusal{refusedRow{l.at, l.client}, [ways]string{l.who(0), l.who(1), l.who(2)}, l.n[cRefused]})
@@ -137,9 +129,6 @@ func readDecidedAlongside(r *reader, of name) (map[refusedRow]*besides, error) {
 				entry(decided[way], who, newDecided)[other] += l.n[cDecisive]
 			}
 		})
-		if err != nil {
-			return nil, err
-		}
 		slices.SortFunc(refusals, func(a, b refusal) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.client, b.client)) })
 		for _, f := range refusals {
 			for way, who := range f.who {
@@ -157,5 +146,5 @@ func readDecidedAlongside(r *reader, of name) (map[refusedRow]*besides, error) {
 		}
 		at = end
 	}
-	return rows, nil
+	return rows
 }

@@ -21,12 +21,12 @@ func (s *Service) system(ctx context.Context) (*System, error) {
 	}
 	last := s.lastSystem.Load()
 	recent := last != nil && now.Sub(last.At) >= 0 && now.Sub(last.At) < countEvery
-	err = s.db.View(ctx, func(tx Tx) error {
-		if err := out.sources(tx); err != nil || recent {
-			return err
+	err = s.db.View(ctx, asTx(func(in *statements) {
+		out.sources(in)
+		if !recent {
+			out.tables(in, &s.opt)
 		}
-		return out.tables(tx, &s.opt)
-	})
+	}))
 	if recent {
 		out.Tables = last.Tables
 	} else if err == nil {
@@ -39,41 +39,34 @@ func (s *Service) system(ctx context.Context) (*System, error) {
 // are many.
 const countEvery = 30 * time.Second
 
-func (out *System) sources(tx Tx) error {
+func (out *System) sources(in *statements) {
 	at := map[int64]int{}
-	err := query(tx, func(r Row) {
-		source := r.Text(1)
-		at[r.Int(0)] = len(out.Sources)
+	in.query(func(row Row) {
+		source := row.Text(1)
+		at[row.Int(0)] = len(out.Sources)
 		out.Sources = append(out.Sources, SourceInfo{
-			Node: nodeOf(source), Source: source, First: time.Unix(r.Int(2), 0).UTC(), Last: time.Unix(r.Int(3), 0).UTC(),
-			Events: r.Int(4), Unheard: max(r.Int(5)-r.Int(4)-r.Int(6), 0), Region: r.Text(7),
+			Node: nodeOf(source), Source: source, First: time.Unix(row.Int(2), 0).UTC(), Last: time.Unix(row.Int(3), 0).UTC(),
+			Events: row.Int(4), Unheard: max(row.Int(5)-row.Int(4)-row.Int(6), 0), Region: row.Text(7),
 		})
 	}, `SELECT id, source, first, last, events, highest, late, region FROM sources ORDER BY last DESC, id LIMIT `+strconv.Itoa(maxSources))
-	if err != nil {
-		return err
-	}
-	return query(tx, func(r Row) {
-		if i, ok := at[r.Int(0)]; ok {
-			out.Sources[i].Loss = event.Loss{Dropped: uint64(r.Int(1)), Discarded: uint64(r.Int(2)), Rollups: uint64(r.Int(3)), Failed: uint64(r.Int(4))}
+	in.query(func(row Row) {
+		if i, ok := at[row.Int(0)]; ok {
+			out.Sources[i].Loss = event.Loss{Dropped: uint64(row.Int(1)), Discarded: uint64(row.Int(2)), Rollups: uint64(row.Int(3)), Failed: uint64(row.Int(4))}
 		}
 	}, `SELECT source_id, MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses GROUP BY source_id`)
 }
 
-func (out *System) tables(tx Tx, opt *Options) error {
+func (out *System) tables(in *statements, opt *Options) {
 	sec := func(d time.Duration) int64 { return int64(d.Seconds()) }
 	counts := []int64{0, sec(opt.KeepMinutes), sec(opt.KeepHours), sec(opt.KeepDays)}
 	clients := []int64{0, sec(opt.KeepClientMinutes), sec(opt.KeepClientHours)}
 	for _, t := range countTables {
 		for _, g := range grains {
-			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: counts[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
-				return err
-			}
+			out.table(in, TableInfo{Name: t.name, Grain: g.String(), KeptS: counts[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g)))
 		}
 	}
 	for g := Minute; int(g) < len(clients); g++ {
-		if err := out.clients(tx, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, g); err != nil {
-			return err
-		}
+		out.clients(in, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, g)
 	}
 	for _, t := range []struct {
 		name, at string
@@ -83,95 +76,75 @@ func (out *System) tables(tx Tx, opt *Options) error {
 		{"words", "at", 1, clients[Hour]}, {"arrivals", "at", 1e6, sec(opt.KeepArrivals)}, {"losses", "at", 1, counts[Hour]},
 		{"seen", "last", 1, sec(opt.KeepSeen)}, {"labels", "at", 1, 0}, {"limits", "first", 1, counts[Day]}, {"sources", "first", 1, counts[Hour]},
 	} {
-		if err := out.table(tx, TableInfo{Name: t.name, KeptS: t.kept}, t.at, t.unit, ""); err != nil {
-			return err
-		}
+		out.table(in, TableInfo{Name: t.name, KeptS: t.kept}, t.at, t.unit, "")
 	}
-	return nil
 }
 
-func (out *System) table(tx Tx, info TableInfo, column string, unit int64, where string) error {
-	err := query(tx, func(r Row) {
-		if info.Rows = r.Int(0); info.Rows > 0 {
-			at := time.Unix(r.Int(1)/unit, 0).UTC()
+func (out *System) table(in *statements, info TableInfo, column string, unit int64, where string) {
+	in.query(func(row Row) {
+		if info.Rows = row.Int(0); info.Rows > 0 {
+			at := time.Unix(row.Int(1)/unit, 0).UTC()
 			info.Oldest = &at
 		}
 	}, `SELECT COUNT(*), MIN(`+column+`) FROM `+info.Name+where)
 	out.Tables = append(out.Tables, info)
-	return err
 }
 
 // clients adds the rows of clients of a grain: as many as blocks say that are whole, and the
 // others counted, since a database takes long to count millions.
-func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
+func (out *System) clients(in *statements, info TableInfo, g Grain) {
 	first, last := int64(-1), int64(-1)
-	err := query(tx, func(r Row) { first, last = r.Int(0), r.Int(1) },
+	in.query(func(row Row) { first, last = row.Int(0), row.Int(1) },
 		`SELECT COALESCE(MIN(at), -1), COALESCE(MAX(at), -1) FROM clients WHERE grain = $1`, int64(g))
-	if err != nil {
-		return err
-	}
 	if first >= 0 {
 		at := time.Unix(first, 0).UTC()
 		info.Oldest = &at
 		all := &scope{all: true}
-		err = all.eachPart(tx, g, first, last+1, func(p *blockPart) error {
-			n, err := p.count(tx)
-			info.Rows += n
-			return err
+		all.eachPart(in, g, first, last+1, func(p *blockPart) { info.Rows += p.count(in) }, func(from, to int64, limits []int64) {
+			w := rowsOf(g, from, to)
+			if limits != nil {
+				w.and("limit_id IN (" + ids(limits) + ")")
+			}
+			in.query(func(row Row) { info.Rows += row.Int(0) }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
 		})
 	}
 	out.Tables = append(out.Tables, info)
-	return err
 }
 
-// count returns how many rows of clients a part has, of all limits.
-func (p *blockPart) count(tx Tx) (n int64, err error) {
-	w := rowsOf(p.grain, p.from, p.to)
-	if p.written {
-		// The column of clients begins with the number of rows, in at most ten bytes.
-		err := queryErr(tx, func(row Row) error {
-			if !p.spans[row.Int(0)].whole(row.Int(1)) {
-				return nil
-			}
-			r := &blockReader{bits: row.Bytes(2)}
-			n += int64(r.uvarint())
-			if r.bad {
-				return errBlock
-			}
+// count returns how many rows of clients the whole blocks of a part have, of all limits.
+func (p *blockPart) count(in *statements) (n int64) {
+	// The column of clients begins with the number of rows, in at most ten bytes.
+	in.queryErr(func(row Row) error {
+		if !p.spans[row.Int(0)].whole(row.Int(1)) {
 			return nil
-		}, `SELECT at, limit_id, substr(bits, 1, 10) FROM client_columns WHERE grain = $1 AND at >= $2 AND at < $3 AND name = '`+clientColumn+`'`,
-			int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
-		if err != nil || len(p.left) == 0 {
-			return n, err
 		}
-		w.and("limit_id IN (" + ids(p.left) + ")")
-	}
-	err = query(tx, func(row Row) { n += row.Int(0) }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
-	return n, err
+		b := &blockReader{bits: row.Bytes(2)}
+		n += int64(b.uvarint())
+		if b.bad {
+			return errBlock
+		}
+		return nil
+	}, `SELECT at, limit_id, substr(bits, 1, 10) FROM client_columns WHERE grain = $1 AND at >= $2 AND at < $3 AND name = '`+clientColumn+`'`,
+		int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
+	return n
 }
 
-// words returns what there is to filter by.
-func reportFilters(r *reader) (*Words, error) {
-	c, err := r.coverage()
-	if err != nil {
-		return nil, err
-	}
-	out := &Words{Coverage: c, Limits: []Limit{}, Domains: []string{}, Rules: []string{}, Algorithms: []string{}, Outcomes: []string{},
+// reportFilters returns what there is to filter by.
+func reportFilters(r *reader) *Words {
+	out := &Words{Coverage: r.coverage(), Limits: []Limit{}, Domains: []string{}, Rules: []string{}, Algorithms: []string{}, Outcomes: []string{},
 		Nodes: []string{}, Regions: []string{}, Tiers: []string{}, Paths: []string{}}
 	met := map[int64]bool{}
 	for _, by := range []struct {
 		column string
 		to     *[]string
 	}{{"node", &out.Nodes}, {"region", &out.Regions}} {
-		if err := r.counts(r.to-r.from, by.column, func(row countRow) {
+		r.counts(r.to-r.from, by.column, func(row countRow) {
 			met[row.limit] = true
 			once(&out.Outcomes, row.outcome)
 			if row.where != "" {
 				once(by.to, row.where)
 			}
-		}); err != nil {
-			return nil, err
-		}
+		})
 	}
 	for _, n := range r.names() {
 		for _, id := range r.versions(n) {
@@ -187,18 +160,14 @@ func reportFilters(r *reader) (*Words, error) {
 		kind string
 		to   *[]string
 	}{{"tier", &out.Tiers}, {"path", &out.Paths}} {
-		top, err := readTopWords(r, w.kind)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range top {
+		for _, t := range readTopWords(r, w.kind) {
 			*w.to = append(*w.to, t.Word)
 		}
 	}
 	for _, words := range [][]string{out.Outcomes, out.Nodes, out.Regions, out.Domains, out.Rules, out.Algorithms} {
 		slices.Sort(words)
 	}
-	return out, nil
+	return out
 }
 
 // once adds a word that is not there.

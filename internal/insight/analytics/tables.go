@@ -52,7 +52,7 @@ type upstreamRow struct {
 	SafeRate    float64   `json:"safe_rate"`
 }
 
-func upstreamTable(u *Upstream) any {
+func upstreamTable(_ *ask, u *Upstream) any {
 	out := []upstreamRow{}
 	for i, at := range u.At {
 		a := u.Answers[i]
@@ -62,19 +62,9 @@ func upstreamTable(u *Upstream) any {
 	return out
 }
 
-// ratesOf is an answer about rates and the part of it that CSV has.
-type ratesOf struct {
-	*Rates
-	of string
-}
-
-func reportRates(r *reader) (*ratesOf, error) {
-	rates, err := readRates(r)
-	return &ratesOf{rates, r.of}, err
-}
-
-func ratesList(r *ratesOf) any {
-	switch r.of {
+// ratesList returns the part of an answer about rates that is asked for.
+func ratesList(a *ask, r *Rates) any {
+	switch a.of {
 	case "buckets":
 		return r.Buckets
 	case "peaks":
@@ -85,8 +75,8 @@ func ratesList(r *ratesOf) any {
 	return r.Top
 }
 
-// history returns the numbers that the limits had.
-func (d *RuleDetail) history() any {
+// historyTable returns the numbers that the limits had.
+func historyTable(_ *ask, d *RuleDetail) any {
 	out := []Version{}
 	for _, l := range d.Limits {
 		out = append(out, l.History...)
@@ -94,8 +84,8 @@ func (d *RuleDetail) history() any {
 	return out
 }
 
-// clients returns the client under each limit.
-func (d *ClientDetail) clients() any {
+// clientTable returns the client under each limit.
+func clientTable(_ *ask, d *ClientDetail) any {
 	out := []Client{}
 	for _, l := range d.Limits {
 		out = append(out, l.Client)

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -39,15 +40,11 @@ func bit(word string) int64 {
 	return int64(uint64(1) << (stableHash(word) >> 58))
 }
 
-// estimate returns how many different words set the bits.
+// estimate returns how many different words set the bits of a sketch.
 //
 // Source: linear counting, Whang, Vander-Zanden and Taylor, 1990.
-func estimate(bits int64) int64 {
-	free := 0
-	for b := uint64(bits); free < 64 && b != 0; b &= b - 1 {
-		free++
-	}
-	free = 64 - free
+func estimate(sketch int64) int64 {
+	free := 64 - bits.OnesCount64(uint64(sketch))
 	if free == 64 {
 		return 0
 	}

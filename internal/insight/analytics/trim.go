@@ -135,17 +135,13 @@ func (s *sweeper) trimRows(ctx context.Context, n int64) (gone int64, whole bool
 // has any.
 func (s *sweeper) oldestTrimmed(ctx context.Context) (kind int, oldest int64, err error) {
 	kind = -1
-	err = s.db.View(ctx, func(tx Tx) error {
+	err = s.db.View(ctx, asTx(func(in *statements) {
 		for i, t := range trims {
-			if err := query(tx, func(r Row) { oldest = r.Int(0) }, t.oldest); err != nil {
-				return err
-			}
-			if oldest > 0 {
+			if in.query(func(r Row) { oldest = r.Int(0) }, t.oldest); oldest > 0 {
 				kind = i
-				return nil
+				return
 			}
 		}
-		return nil
-	})
+	}))
 	return kind, oldest, err
 }

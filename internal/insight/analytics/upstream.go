@@ -11,15 +11,9 @@ import (
 // passes reports whether a request of an outcome went on, as far as the limit goes.
 func passes(outcome string) bool { return outcome != "refused" && !isMark(outcome) }
 
-func reportUpstream(r *reader) (*Upstream, error) {
-	if err := chooseResponses(r); err != nil {
-		return nil, err
-	}
-	moments, err := readMoments(r)
-	if err != nil {
-		return nil, err
-	}
-	n := r.points()
+func reportUpstream(r *reader) *Upstream {
+	chooseResponses(r)
+	moments, n := readMoments(r), r.points()
 	out := &Upstream{At: r.at(), Admitted: make([]int64, n), Refused: make([]int64, n), Answers: make([]event.Answers, n), MeanMS: make([]int64, n),
 		P50MS: make([]float64, n), P99MS: make([]float64, n), AboveS: make([]int64, n)}
 	if names := r.names(); len(names) == 1 {
@@ -47,9 +41,7 @@ func reportUpstream(r *reader) (*Upstream, error) {
 		out.Answers[p], out.P50MS[p], out.P99MS[p] = steps[p].answers(), steps[p].percentileMS(50), steps[p].percentileMS(99)
 	}
 	out.Times = AnswerTimes{Measured: all.times.total(), P50MS: all.percentileMS(50), P95MS: all.percentileMS(95), P99MS: all.percentileMS(99)}
-	if err := out.addRecords(r, first); err != nil {
-		return nil, err
-	}
+	out.addRecords(r, first)
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if out.MeanMS[i] = -1; a.Count > 0 {
@@ -57,43 +49,37 @@ func reportUpstream(r *reader) (*Upstream, error) {
 		}
 		addAnswers(&out.Total, a)
 	}
-	out.Coverage, err = r.coverage()
-	return out, err
+	out.Coverage = r.coverage()
+	return out
 }
 
 // chooseResponses leaves one limit: a request meets several, and only those of one are
 // added up. Of limits whose requests go to no upstream nothing is to be seen here.
-func chooseResponses(r *reader) error {
+func chooseResponses(r *reader) {
 	names := r.names()
 	if len(names) < 2 {
-		return nil
+		return
 	}
 	busiest, most := names[0], int64(-1)
 	total := map[name]int64{}
-	if err := r.counts(r.to-r.from, "", func(row countRow) {
+	r.counts(r.to-r.from, "", func(row countRow) {
 		if !isMark(row.outcome) {
 			total[nameOf(r.byID[row.limit])] += row.n
 		}
-	}); err != nil {
-		return err
-	}
-	responses, err := readResponses(r)
-	if err != nil {
-		return err
-	}
+	})
+	responses := readResponses(r)
 	for _, n := range names {
 		if total[n] > most && (len(responses) == 0 || responses[n]) {
 			busiest, most = n, total[n]
 		}
 	}
 	r.chosen, r.all = r.versions(busiest), false
-	return nil
 }
 
 // readMoments returns what happened in each row's time of the range.
-func readMoments(r *reader) (map[int64]*moment, error) {
+func readMoments(r *reader) map[int64]*moment {
 	out := map[int64]*moment{}
-	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
+	r.counts(r.grain.Seconds(), "", func(row countRow) {
 		switch {
 		case passes(row.outcome):
 			of(out, row.at).admitted += row.n
@@ -101,10 +87,8 @@ func readMoments(r *reader) (map[int64]*moment, error) {
 			of(out, row.at).refused += row.n
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).responses.merge(packed) })
+	r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).responses.merge(packed) })
+	return out
 }
 
 func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
@@ -119,13 +103,13 @@ func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
 // any: the nodes are of a version that counted no others. The two are not mixed, since
 // a record is of when the request came, and a roll-up of when it was answered. Records
 // are kept by neither node nor region.
-func (out *Upstream) addRecords(r *reader, first int64) error {
+func (out *Upstream) addRecords(r *reader, first int64) {
 	if r.nodes != nil || r.regions != nil {
-		return nil
+		return
 	}
 	taken, left := false, false
 	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}, merged: true}
-	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
+	r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
 		switch {
 		case l.n[cAnswers] == 0:
 		case first > 0:
@@ -141,7 +125,6 @@ func (out *Upstream) addRecords(r *reader, first int64) error {
 	case left:
 		r.missing = append(r.missing, "before "+time.Unix(first, 0).UTC().Format(time.RFC3339)+" answers were told of clients alone that are sampled or were limited; those are left out")
 	}
-	return err
 }
 
 func addAnswers(to, a *event.Answers) {

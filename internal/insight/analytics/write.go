@@ -10,8 +10,8 @@ import (
 
 // Rows are written in one order everywhere, so that transactions that write the
 // same ones wait for each other and do not lock each other up: sources, what was
-// seen, limits, counts, requests, latencies, answers, sketches, blocks of clients, clients, words, arrivals, losses; each by its
-// primary key.
+// seen, limits, counts, requests, latencies, answers, sketches, blocks of clients,
+// clients, words, arrivals, losses; each by its primary key.
 
 // sums are what became of the events of one source.
 type sums struct {
@@ -29,11 +29,7 @@ func count(tx Tx, batch []event.Event, k kept, maxClients int) (t tally, err err
 	bySource := map[string]*sums{}
 	for i := range batch {
 		e := &batch[i]
-		s := bySource[e.Source]
-		if s == nil {
-			s = &sums{first: e.Time.Unix(), region: text(e.Region)}
-			bySource[e.Source] = s
-		}
+		s := entry(bySource, e.Source, func() *sums { return &sums{first: e.Time.Unix(), region: text(e.Region)} })
 		s.first, s.last = min(s.first, e.Time.Unix()), max(s.last, e.Time.Unix())
 		s.highest = max(s.highest, int64(min(e.Sequence, 1<<62)))
 	}
@@ -62,7 +58,7 @@ func count(tx Tx, batch []event.Event, k kept, maxClients int) (t tally, err err
 		return t, err
 	}
 	if c.late > 0 {
-		if err := exec(tx, lateTable.upsert("", column{"n", sum}), floor(now, 60), c.late); err != nil {
+		if err := tx.Each(lateTable.upsert("", column{"n", sum}), [][]any{{floor(now, 60), c.late}}, nil); err != nil {
 			return t, failedAt(lateTable, err)
 		}
 	}
@@ -82,10 +78,16 @@ func writeSources(tx Tx, names []string, all map[string]*sums) (map[string]int64
 		s := all[name]
 		args[i] = []any{keyText(name), s.first, s.last, s.highest, s.region, int64(0), int64(0)}
 	}
-	ids := make(map[string]int64, len(names))
-	statement := sourcesTable.upsert("id", column{"first", least}, column{"last", most}, column{"highest", most}, column{"region", nonEmpty}, column{"events", sum}, column{"late", sum})
-	err := tx.Each(statement, args, func(i int, r Row) error { ids[names[i]] = r.Int(0); return nil })
-	return ids, failedAt(sourcesTable, err)
+	return writeNumbered(tx, sourcesTable, names, args, column{"first", least}, column{"last", most}, column{"highest", most},
+		column{"region", nonEmpty}, column{"events", sum}, column{"late", sum})
+}
+
+// writeNumbered puts rows into those of a table that are there, and returns the numbers that
+// the database gave them.
+func writeNumbered[K comparable](tx Tx, t table, keys []K, args [][]any, columns ...column) (map[K]int64, error) {
+	ids := make(map[K]int64, len(keys))
+	err := tx.Each(t.upsert("id", columns...), args, func(i int, r Row) error { ids[keys[i]] = r.Int(0); return nil })
+	return ids, failedAt(t, err)
 }
 
 // write writes all rows.
@@ -128,12 +130,7 @@ func (c *change) writeLimits(tx Tx) (map[Limit]int64, error) {
 		s := c.limits[l]
 		args[i] = []any{l.Domain, l.Rule, l.Limit, l.Algorithm, l.Allowance, l.PeriodMS, l.Burst, s.first, s.last}
 	}
-	ids := make(map[Limit]int64, len(all))
-	err := tx.Each(limitsTable.upsert("id", column{"first", least}, column{"last", most}), args, func(i int, r Row) error {
-		ids[all[i]] = r.Int(0)
-		return nil
-	})
-	return ids, failedAt(limitsTable, err)
+	return writeNumbered(tx, limitsTable, all, args, column{"first", least}, column{"last", most})
 }
 
 // writeClients writes the rows by minute first: what they come to is the busiest
