@@ -40,12 +40,9 @@ func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
 	}
 	var out []Alternative
 	for _, a := range algorithm.All {
-		limit := &weir.Limit{Algorithm: a, Count: l.Allowance, Period: l.Period}
-		if bursts(l.Algorithm) {
-			limit.Burst = l.Burst
-		}
+		limit, err := l.compile(a)
 		alt := Alternative{Algorithm: a.Name(), InUse: a.Name() == l.Algorithm}
-		if err := limit.Compile(); err != nil {
+		if err != nil {
 			if ofRates(a, weir.Traits(0)) {
 				alt.Unsupported = err.Error()
 				out = append(out, alt)

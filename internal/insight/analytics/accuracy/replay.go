@@ -20,23 +20,18 @@ func NewReplay(l Limit) (*Replay, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	for _, a := range algorithm.All {
-		if a.Name() != l.Algorithm {
-			continue
-		}
-		limit := &weir.Limit{Algorithm: a, Count: l.Allowance, Period: l.Period}
-		if bursts(l.Algorithm) {
-			limit.Burst = l.Burst
-		}
-		if err := limit.Compile(); err != nil {
-			return nil, fmt.Errorf("accuracy: %w", err)
-		}
-		if !ofRates(a, limit.Traits()) {
-			return nil, fmt.Errorf("accuracy: %s does not limit a rate by what arrives alone", l.Algorithm)
-		}
-		return &Replay{limit}, nil
+	a := algorithm.ByName(l.Algorithm)
+	if a == nil {
+		return nil, fmt.Errorf("accuracy: there is no algorithm %.40q", l.Algorithm)
 	}
-	return nil, fmt.Errorf("accuracy: there is no algorithm %.40q", l.Algorithm)
+	limit, err := l.compile(a)
+	if err != nil {
+		return nil, fmt.Errorf("accuracy: %w", err)
+	}
+	if !ofRates(a, limit.Traits()) {
+		return nil, fmt.Errorf("accuracy: %s does not limit a rate by what arrives alone", l.Algorithm)
+	}
+	return &Replay{limit}, nil
 }
 
 // Key appends to dst what the limit decides on the arrivals of one key that nobody
@@ -71,9 +66,13 @@ func waits(decided []Arrival) (n int64, longest time.Duration) {
 	return n, longest
 }
 
-// bursts reports whether an algorithm's limits have a burst.
-func bursts(name string) bool {
-	return slices.Contains([]string{algorithm.TokenBucket.Name(), algorithm.LeakyBucket.Name(), algorithm.LeakyQueue.Name()}, name)
+// compile returns the limit with an algorithm. Its burst counts if its own algorithm has one.
+func (l *Limit) compile(a weir.Algorithm) (*weir.Limit, error) {
+	limit := &weir.Limit{Algorithm: a, Count: l.Allowance, Period: l.Period}
+	if slices.Contains([]string{algorithm.TokenBucket.Name(), algorithm.LeakyBucket.Name(), algorithm.LeakyQueue.Name()}, l.Algorithm) {
+		limit.Burst = l.Burst
+	}
+	return limit, limit.Compile()
 }
 
 // ofRates reports whether an algorithm limits a rate by a key's own state: leases
