@@ -31,14 +31,12 @@ type clientHour struct{ at, units int64 }
 func (r *reader) load(clients []client) {
 	want := map[clientKey]int{}
 	var first [][]any
-	var owner []int // of each of them
 	for i := range clients {
 		c := &clients[i]
 		c.total, c.firstSeen = *none(), math.MaxInt64
 		for _, id := range r.versions(c.name) {
 			want[clientKey{id, c.key}] = i
 			first = append(first, []any{int64(Hour), c.key, id})
-			owner = append(owner, i)
 		}
 	}
 	if len(want) == 0 {
@@ -71,12 +69,14 @@ func (r *reader) load(clients []client) {
 	r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), end, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
 		addHour(&clients[of], clientHour{l.at, l.n[cUnits]})
 	})
-	r.each(`SELECT first_us FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`, first, func(i int, row Row) error {
-		if at := row.Int(0); at > 0 {
-			clients[owner[i]].firstSeen = min(clients[owner[i]].firstSeen, at)
-		}
-		return nil
-	})
+	r.each(`SELECT limit_id, client, first_us FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`,
+		first, func(_ int, row Row) error {
+			if at := row.Int(2); at > 0 {
+				c := &clients[want[clientKey{row.Int(0), row.Text(1)}]]
+				c.firstSeen = min(c.firstSeen, at)
+			}
+			return nil
+		})
 	for i := range clients {
 		c := &clients[i]
 		slices.SortStableFunc(c.hours, func(a, b clientHour) int { return cmp.Compare(a.at, b.at) })
@@ -192,12 +192,12 @@ func (s *clientLine) row(span time.Duration) *verdict.Row {
 	return &verdict.Row{
 		At: time.Unix(s.at, 0).UTC(), Span: span,
 		Allowed: n[cAllowed] + n[cSoft] + n[cBorrowed] + n[cDelayed], Refused: n[cRefused] + n[cShadow], Shadowed: n[cShadow],
-		Cost: n[cUnits], Decisive: n[cDecisive], Early: n[cEarly], Busiest: n[cPeak], Sampled: n[cEvery] > 0,
+		Cost: n[cUnits], Early: n[cEarly], Busiest: n[cPeak], Sampled: n[cEvery] > 0,
 		Identified: w[wAgent] != "" || w[wPath] != "" || w[wAddress] != "" || w[wUser] != "" || n[cAgents] > 0,
 		Users:      different(n[cUsers], n[cUserBits]), Agents: different(n[cAgents], n[cAgentBits]),
 		Paths: different(n[cPaths], n[cPathBits]), Addresses: different(n[cAddresses], n[cAddressBits]),
-		User: w[wUser], Path: w[wPath], Address: w[wAddress], Agent: w[wAgent], Tier: w[wTier],
-		Answers: verdict.Answers{Count: n[cAnswers], OK: n[cOK], Redirect: n[cRedirect], Denied: n[cDenied], ClientError: n[cClientError], ServerError: n[cServerError]},
+		User: w[wUser], Path: w[wPath], Address: w[wAddress], Agent: w[wAgent],
+		Answers: verdict.Answers{Count: n[cAnswers], OK: n[cOK], Redirect: n[cRedirect], Denied: n[cDenied]},
 	}
 }
 

@@ -197,7 +197,7 @@ func (c *client) assess(a *ask, since time.Time, labels labelBook) advice.Client
 	ev := c.evidence(a, since)
 	out := advice.Client{Evidence: ev, Verdict: verdict.Classify(ev)}
 	if l := labels.of(c.name, c.key); l != nil {
-		out.Labelled, out.Verdict.Class = true, verdict.Legitimate
+		out.Verdict.Class = verdict.Legitimate
 		if l.Label == labelAbusive {
 			out.Verdict.Class = verdict.Abusive
 		}
@@ -231,12 +231,12 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 		from = since
 	}
 	f.Answer = advice.Advise(&advice.Figures{
-		Rule: f.Rule, Limit: f.Limit.Limit, Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
+		Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
 		Burst: f.Burst, Kind: kindOf(f.Rule), Shadow: e.shadow, From: from, To: minTime(time.Unix(r.to, 0), r.now).UTC(),
 		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
 		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
-		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(e.demands, 50), P95: quantile(e.demands, 95), P99: quantile(e.demands, 99), Max: quantile(e.demands, 100)},
-		Clients: e.classified, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
+		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P95: quantile(e.demands, 95), Max: quantile(e.demands, 100)},
+		Clients: e.classified, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
 	})
 }
 

@@ -40,7 +40,7 @@ func (k Known) Of(e *verdict.Evidence) *verdict.Evidence {
 	if k >= Nothing {
 		less.Identified = false
 		less.Users, less.Agents, less.Paths, less.Addresses = 0, 0, 0, 0
-		less.Agent, less.Path, less.Tier = "", "", ""
+		less.Agent, less.Path = "", ""
 	}
 	return &less
 }
@@ -85,14 +85,13 @@ func (t *Table) Add(r *event.Record) {
 	}
 	row.Sampled = row.Sampled || len(r.Arrivals) > 0
 	row.Cost += r.Cost
-	row.Decisive += r.Decisive
 	row.Early += r.Early
 	second := r.First.Unix()
 	row.seconds[second] += r.Cost
 	row.Busiest = max(row.Busiest, row.seconds[second])
 	if a := r.About; a != nil {
 		row.Identified = true
-		row.User, row.Path, row.Address, row.Tier, row.Agent = a.User, a.Path, a.Address, a.Tier, a.Agent
+		row.User, row.Path, row.Address, row.Agent = a.User, a.Path, a.Address, a.Agent
 		row.Users = max(row.Users, a.Users, distinct(&row.users, a.User))
 		row.Agents = max(row.Agents, a.Agents, distinct(&row.agents, a.Agent))
 		row.Paths = max(row.Paths, a.Paths, distinct(&row.paths, a.Path))
@@ -103,8 +102,6 @@ func (t *Table) Add(r *event.Record) {
 		row.Answers.OK += a.OK
 		row.Answers.Redirect += a.Redirect
 		row.Answers.Denied += a.Denied
-		row.Answers.ClientError += a.ClientError
-		row.Answers.ServerError += a.ServerError
 	}
 }
 

@@ -43,7 +43,7 @@ func figures(t *testing.T, c *traffic.Cast, rule string) *advice.Figures {
 	i := slices.IndexFunc(s.Rules, func(r *traffic.Rule) bool { return r.Name == rule })
 	l := s.Rules[i].Limit
 	from, to := s.Range()
-	f := &advice.Figures{Rule: rule, Limit: l.Name, Algorithm: l.Algorithm.Name(), Allowance: l.Count, Period: l.Period, Burst: l.Burst,
+	f := &advice.Figures{Algorithm: l.Algorithm.Name(), Allowance: l.Count, Period: l.Period, Burst: l.Burst,
 		Kind: verdict.Kind(s.Rules[i].Kind), Shadow: l.Shadow, From: from, To: to,
 		Allowed: int64(l.Counters().Load(weir.Allowed)), Refused: int64(l.Counters().Load(weir.Refused)),
 		ShadowRefused: int64(l.Counters().Load(weir.ShadowRefused)), Decisive: decisive}
@@ -62,11 +62,10 @@ func figures(t *testing.T, c *traffic.Cast, rule string) *advice.Figures {
 			f.Clients = append(f.Clients, advice.Client{Evidence: c.Evidence, Verdict: verdict.Classify(c.Evidence)})
 		}
 	}
-	f.Limited = int64(len(f.Clients))
 	if n := len(peaks); n > 0 {
 		slices.Sort(peaks)
 		at := func(p int) int64 { return peaks[(n*p+99)/100-1] }
-		f.Sample = advice.Quantiles{Clients: int64(n), P50: at(50), P95: at(95), P99: at(99), Max: at(100)}
+		f.Sample = advice.Quantiles{Clients: int64(n), P95: at(95), Max: at(100)}
 	}
 	was := false
 	for m := from.Unix() / 60; m < to.Unix()/60; m++ {
@@ -197,7 +196,7 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 				if len(got.Advice) > 0 == (got.NoAdvice != "") {
 					t.Errorf("advice %v, and silent for %q", got.Advice, got.NoAdvice)
 				}
-				t.Logf("%s; %d refused %d of %d clients: %+v", said, f.Refused+f.ShadowRefused, f.Limited, f.Sample.Clients, f.Sample)
+				t.Logf("%s; %d refused %d of %d clients: %+v", said, f.Refused+f.ShadowRefused, len(f.Clients), f.Sample.Clients, f.Sample)
 			}
 		})
 	}

@@ -10,9 +10,9 @@ import (
 func ExampleAdvise() {
 	from := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	a := advice.Advise(&advice.Figures{
-		Rule: "remote_address", Algorithm: "sliding_window", Allowance: 5000, Period: time.Minute,
+		Algorithm: "sliding_window", Allowance: 5000, Period: time.Minute,
 		From: from, To: from.Add(7 * 24 * time.Hour), Allowed: 1_200_000,
-		Sample: advice.Quantiles{Clients: 400, P50: 12, P95: 60, P99: 90, Max: 110},
+		Sample: advice.Quantiles{Clients: 400, P95: 60, Max: 110},
 	})
 	fmt.Println(a.Badges)
 	fmt.Println(a.Advice[0].Text)

@@ -8,9 +8,6 @@ import (
 
 // Figures is what is known of a limit in a range of time.
 type Figures struct {
-	// Rule and Limit are the words of the rules file.
-	Rule  string
-	Limit string
 	// Algorithm is the word for it in rules. Allowance units are allowed in a
 	// Period; Burst is the most that passes at once.
 	Algorithm string
@@ -39,10 +36,8 @@ type Figures struct {
 	// Sample is what sampled clients asked for in their busiest period, limited or
 	// not.
 	Sample Quantiles
-	// Clients are those that were limited, or the most limited of them: Limited is
-	// how many there were in all.
+	// Clients are those that were limited, or the most limited of them.
 	Clients []Client
-	Limited int64
 
 	// Minutes is how many minutes had decisions, Tripped how many of them had
 	// refusals, Trips how often a minute with refusals followed one without.
@@ -54,9 +49,8 @@ type Figures struct {
 // Client is one that was limited.
 type Client struct {
 	Evidence *verdict.Evidence
-	Verdict  verdict.Verdict
-	// Labelled says that Verdict.Class is what an operator said.
-	Labelled bool
+	// Verdict has the Class that an operator said, if one did.
+	Verdict verdict.Verdict
 }
 
 // Stricter is another limit that refuses before this one does.
@@ -67,12 +61,9 @@ type Stricter struct {
 	Decisions int64
 }
 
-// Quantiles of what clients asked for in their busiest period, in units. Half of
-// the clients stay at or below P50.
-type Quantiles struct {
-	Clients            int64
-	P50, P95, P99, Max int64
-}
+// Quantiles of what clients asked for in their busiest period, in units. 95 in 100 of
+// the clients stay at or below P95.
+type Quantiles struct{ Clients, P95, Max int64 }
 
 // refusals are those that were, or would have been but for shadow mode.
 func (f *Figures) refusals() int64 { return f.Refused + f.ShadowRefused }

@@ -22,9 +22,9 @@ var start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
 // busy returns figures of a limit that refused a thousand times, of clients.
 func busy(clients ...advice.Client) advice.Figures {
-	return advice.Figures{Rule: "r", Limit: "r", Algorithm: algorithm.SlidingWindow.Name(), Allowance: 100, Period: time.Minute, Burst: 100,
+	return advice.Figures{Algorithm: algorithm.SlidingWindow.Name(), Allowance: 100, Period: time.Minute, Burst: 100,
 		Kind: verdict.Address, From: start, To: start.Add(48 * time.Hour), Allowed: 10_000, Refused: 1000, Decisive: 1000,
-		Clients: clients, Limited: int64(len(clients)), Minutes: 1000, Tripped: 900, Trips: 3}
+		Clients: clients, Minutes: 1000, Tripped: 900, Trips: 3}
 }
 
 func repeat(n int, c advice.Client) (out []advice.Client) {
@@ -41,10 +41,10 @@ func TestNeeds(t *testing.T) {
 		change(&f)
 		return f
 	}
-	idle := advice.Figures{Rule: "r", Allowance: 100, Period: time.Minute, From: start, To: start.Add(24 * time.Hour), Allowed: 1000}
-	near := advice.Quantiles{Clients: 20, P50: 20, P95: 81, P99: 95, Max: 99}
+	idle := advice.Figures{Allowance: 100, Period: time.Minute, From: start, To: start.Add(24 * time.Hour), Allowed: 1000}
+	near := advice.Quantiles{Clients: 20, P95: 81, Max: 99}
 	abusers := busy(client(verdict.Abusive, 1000, 4000, 200, 0))
-	ordinary := advice.Quantiles{Clients: 100, P50: 5, P95: 24, P99: 90, Max: 99}
+	ordinary := advice.Quantiles{Clients: 100, P95: 24, Max: 99}
 	legit := func(n int, refused int64) advice.Figures {
 		return busy(append(repeat(n, client(verdict.Legitimate, refused, 100, 130, 1)), client(verdict.Abusive, 1000-int64(n)*refused, 100, 900, 0))...)
 	}

@@ -38,8 +38,6 @@ type Evidence struct {
 	// Shadowed is how many of the refusals were in shadow mode: the client was not
 	// told of them, and what it does when it is refused is not known by them.
 	Shadowed int64 `json:"shadowed,omitempty"`
-	// Decisive is in how many of the refusals the limit's answer was the request's.
-	Decisive int64 `json:"decisive"`
 	// Early is how many decisions came before the Retry-After of an earlier
 	// refusal was over.
 	Early int64 `json:"early"`
@@ -57,12 +55,10 @@ type Evidence struct {
 	Burst int64 `json:"burst"`
 	// Spans is how many equal spans lie between the first demand and the last, both
 	// included: minutes, or whatever was kept. Active is how many of them had any
-	// demand, Limited in how many of them something was refused, and Spread the
-	// coefficient of variation of the demand between all of them.
-	Spans   int64   `json:"spans"`
-	Active  int64   `json:"active"`
-	Limited int64   `json:"limited"`
-	Spread  float64 `json:"spread"`
+	// demand, and Spread the coefficient of variation of the demand between all of them.
+	Spans  int64   `json:"spans"`
+	Active int64   `json:"active"`
+	Spread float64 `json:"spread"`
 	// Run is how many spans there are from the first refusal after a pause until the last
 	// demand. Ongoing says that the client is still there when it is judged, Cut that the
 	// refusals begin at From, so that more may have come before. They are zero and false
@@ -93,8 +89,6 @@ type Evidence struct {
 	Path string `json:"path,omitempty"`
 	// Agent is the class of the client's software, see event.About: of most rows.
 	Agent string `json:"agent,omitempty"`
-	// Tier is the client's, empty where it has none or none is known.
-	Tier string `json:"tier,omitempty"`
 
 	// FirstSeen is when the client was first told of, up to seven days before From.
 	FirstSeen time.Time `json:"first_seen"`
@@ -131,21 +125,21 @@ func (e *Evidence) Mean() float64 {
 // least a Period long, as a multiple of what is allowed in that time. A client that
 // only comes in bursts is below 1.
 func (e *Evidence) Pressure() float64 {
-	length := max(time.Duration(e.Active)*e.Span, e.Period)
-	if length <= 0 || e.Allowance <= 0 {
-		return 0
-	}
-	return float64(e.Units+e.Unseen) / float64(e.Allowance) * e.Period.Seconds() / length.Seconds()
+	return e.ofRate(e.Units+e.Unseen, max(time.Duration(e.Active)*e.Span, e.Period))
 }
 
 // Pace is what the client asked for in the spans in which it came, as a multiple of
 // the limit's mean rate. With periods longer than it stayed it is above Pressure.
 func (e *Evidence) Pace() float64 {
-	length := time.Duration(e.Active) * e.Span
+	return e.ofRate(e.Units, time.Duration(e.Active)*e.Span)
+}
+
+// ofRate returns units in so long a time as a multiple of what is allowed in it.
+func (e *Evidence) ofRate(units int64, length time.Duration) float64 {
 	if length <= 0 || e.Allowance <= 0 {
 		return 0
 	}
-	return float64(e.Units) / float64(e.Allowance) * e.Period.Seconds() / length.Seconds()
+	return float64(units) / float64(e.Allowance) * e.Period.Seconds() / length.Seconds()
 }
 
 // Rush is how many times as much the client asked for in its busiest second as in
@@ -165,10 +159,8 @@ type Answers struct {
 	Count    int64 `json:"count"`
 	OK       int64 `json:"ok"`
 	Redirect int64 `json:"redirect"`
-	// Denied is 401, 403 and 404; ClientError the other 4xx.
-	Denied      int64 `json:"denied"`
-	ClientError int64 `json:"client_error"`
-	ServerError int64 `json:"server_error"`
+	// Denied is 401, 403 and 404.
+	Denied int64 `json:"denied"`
 }
 
 func (a *Answers) add(b *Answers) {
@@ -176,8 +168,6 @@ func (a *Answers) add(b *Answers) {
 	a.OK += b.OK
 	a.Redirect += b.Redirect
 	a.Denied += b.Denied
-	a.ClientError += b.ClientError
-	a.ServerError += b.ServerError
 }
 
 func ratio(a, b int64) float64 {

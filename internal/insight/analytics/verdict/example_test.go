@@ -24,7 +24,7 @@ func ExampleClassify() {
 		fmt.Println("-", reason)
 	}
 	// Output:
-	// runaway client
+	// runaway_client
 	// - it does not wait when it is told to: of its requests 5800 came too early, against 6000 refusals
 	// - its demand is even: it varies by 0 % around the mean
 	// - it asks for 1 path only

@@ -20,8 +20,8 @@ type Row struct {
 	// Shadowed is how many of Refused were in shadow mode: the client was not told.
 	Shadowed int64
 	// Cost is the units that all of them asked for.
-	Cost            int64
-	Decisive, Early int64
+	Cost  int64
+	Early int64
 	// Busiest is the most units asked for in one second. Zero means not known.
 	Busiest int64
 	// Sampled says that the key belongs to the sample.
@@ -32,9 +32,9 @@ type Row struct {
 	// record of the span tells of. Zero means not known.
 	Users, Agents, Paths, Addresses int64
 	// User, Path and Address are those of any request of the span; different ones of
-	// different rows are counted. Agent is the class of the client's software, Tier
-	// its tier. Empty means not known.
-	User, Path, Address, Agent, Tier string
+	// different rows are counted. Agent is the class of the client's software. Empty
+	// means not known.
+	User, Path, Address, Agent string
 	// Answers is how what passed was answered; a Count of zero means not known.
 	Answers Answers
 }
@@ -115,7 +115,6 @@ func (g *Gatherer) Add(r *Row) {
 	e.Allowed += r.Allowed
 	e.Refused += r.Refused
 	e.Shadowed += r.Shadowed
-	e.Decisive += r.Decisive
 	e.Early += r.Early
 	e.Identified = e.Identified || r.Identified
 	g.answers.add(&r.Answers)
@@ -126,9 +125,6 @@ func (g *Gatherer) Add(r *Row) {
 	g.agents.add("", r.Agents)
 	g.paths.add(r.Path, r.Paths)
 	g.addresses.add(r.Address, r.Addresses)
-	if r.Tier != "" {
-		e.Tier = r.Tier
-	}
 }
 
 // Evidence returns what was gathered so far.
@@ -224,7 +220,7 @@ func (g *Gatherer) ahead() int64 {
 func (g *Gatherer) spread(e *Evidence) {
 	starts := sorted(g.now)
 	first, last := starts[0], starts[len(starts)-1]
-	e.Spans, e.Active, e.Limited, e.Span = last-first+1, int64(len(starts)), int64(len(g.limited)), g.span
+	e.Spans, e.Active, e.Span = last-first+1, int64(len(starts)), g.span
 	if e.Spans >= 4 {
 		first, last = first+1, last-1
 	}

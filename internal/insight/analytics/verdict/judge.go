@@ -28,7 +28,7 @@ func classify(e *Evidence) *judgement {
 // partial says why a class is not told yet, if it is not: the range has but a part of
 // what the client does.
 func partial(e *Evidence, c Class) sign {
-	in, need := spans(e), settledSpans
+	span, need := spanOf(e), settledSpans
 	switch {
 	case c == Abusive:
 		need = settledAbusive
@@ -41,9 +41,9 @@ func partial(e *Evidence, c Class) sign {
 	case c == Undecided || e.Refused == 0 || e.Run >= int64(need):
 		return sign{}
 	case e.Ongoing:
-		return when(true, "it goes on, %s after %s: what it is shows when it has been quiet for a while, or gone on for %d %s", counted(e.Run, in), refusedAt(e, "first"), need, in)
+		return when(true, "it goes on, %s after %s: what it is shows when it has been quiet for a while, or gone on for %s", count(e.Run, span), refusedAt(e, "first"), count(int64(need), span))
 	case e.Cut:
-		return when(true, "%s, and for %s: what it is shows in a range that has all of it", refusedAt(e, "when the range began"), counted(e.Run, in))
+		return when(true, "%s, and for %s: what it is shows in a range that has all of it", refusedAt(e, "when the range began"), count(e.Run, span))
 	}
 	return sign{}
 }

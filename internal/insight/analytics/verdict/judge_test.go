@@ -18,7 +18,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // evidence is of a client that is somewhat above 100 a minute for half an hour.
 func evidence(change func(*verdict.Evidence)) *verdict.Evidence {
 	e := &verdict.Evidence{Kind: verdict.Address, From: noon, To: noon.Add(time.Hour), Allowance: 100, Period: time.Minute,
-		Demand: 4500, Allowed: 3000, Refused: 1500, Units: 4500, Peak: 160, Early: 900, Spans: 30, Active: 30, Limited: 30, Spread: 0.5,
+		Demand: 4500, Allowed: 3000, Refused: 1500, Units: 4500, Peak: 160, Early: 900, Spans: 30, Active: 30, Spread: 0.5,
 		Span: time.Minute, Busiest: 5, SpanPeak: 160, Identified: true, Paths: 10, Agents: 1, Agent: "python", Addresses: 1,
 		Answers: &verdict.Answers{Count: 3000, OK: 2900, Denied: 100}}
 	change(e)
@@ -44,7 +44,7 @@ func TestRulesOfThumb(t *testing.T) {
 		want   verdict.Class
 		says   string
 	}{
-		{"never refused", nil, func(e *verdict.Evidence) { e.Refused, e.Early, e.Limited = 0, 0, 0 }, verdict.Legitimate, "it was never refused"},
+		{"never refused", nil, func(e *verdict.Evidence) { e.Refused, e.Early = 0, 0 }, verdict.Legitimate, "it was never refused"},
 		{"never refused, guessing", denied(2000), func(e *verdict.Evidence) { e.Refused, e.Early = 0, 0 }, verdict.Abusive, "2000 of 3000 answers were 401, 403 or 404"},
 		{"half denied", denied(1500), nil, verdict.Abusive, "1500 of 3000 answers were 401, 403 or 404"},
 		{"less than half denied", denied(1499), func(e *verdict.Evidence) { e.Users = 1 }, verdict.Undecided, "refused 1500 of 4500 times"},
@@ -207,7 +207,7 @@ func TestGatherer(t *testing.T) {
 			continue
 		}
 		g.Add(row(m, func(r *verdict.Row) {
-			r.Cost, r.Allowed, r.Refused, r.Early, r.Decisive = units, units-units/30, units/30, units/60, units/90
+			r.Cost, r.Allowed, r.Refused, r.Early = units, units-units/30, units/30, units/60
 			r.User, r.Path, r.Agent, r.Agents, r.Identified = fmt.Sprint("u", m), "/a", "browser", int64(m), true
 			r.Answers = verdict.Answers{Count: 2, OK: 1, Denied: 1}
 		}))
@@ -221,7 +221,7 @@ func TestGatherer(t *testing.T) {
 	g.Add(&verdict.Row{At: noon, Cost: 5})
 	e := g.Evidence()
 	want := verdict.Evidence{Kind: verdict.Address, From: noon, To: noon.Add(time.Hour), Allowance: 100, Period: 2 * time.Minute,
-		Demand: 210, Allowed: 204, Refused: 6, Decisive: 1, Early: 2, Units: 210, Peak: 150, Burst: 100, Spans: 6, Active: 5, Limited: 3, SpanPeak: 90,
+		Demand: 210, Allowed: 204, Refused: 6, Early: 2, Units: 210, Peak: 150, Burst: 100, Spans: 6, Active: 5, SpanPeak: 90,
 		Span: time.Minute, Identified: true, Users: 5, Agents: 5, Paths: 1, Path: "/a", Agent: "browser",
 		FirstSeen: noon.Add(-20 * time.Hour), History: 20, HistorySpan: time.Hour, Usual: 19, Before: 30 * time.Hour}
 	answers := verdict.Answers{Count: 10, OK: 5, Denied: 5}
@@ -276,12 +276,12 @@ func TestJudgeOfAnything(t *testing.T) {
 	}
 	for range 20_000 {
 		e := &verdict.Evidence{Kind: []verdict.Kind{verdict.Address, verdict.Account, verdict.Unknown}[rng.IntN(3)], From: noon, To: noon.Add(time.Duration(any())),
-			Allowance: any(), Period: time.Duration(any()), Demand: any(), Allowed: any(), Refused: any(), Shadowed: any(), Decisive: any(), Early: any(),
-			Units: any(), Unseen: any(), Peak: any(), Spans: any(), Active: any(), Limited: any(), Spread: float64(any()), Busiest: any(), SpanPeak: any(),
+			Allowance: any(), Period: time.Duration(any()), Demand: any(), Allowed: any(), Refused: any(), Shadowed: any(), Early: any(),
+			Units: any(), Unseen: any(), Peak: any(), Spans: any(), Active: any(), Spread: float64(any()), Busiest: any(), SpanPeak: any(),
 			Span: time.Duration(any()), Identified: rng.IntN(2) == 0, Users: any(), Agents: any(), Paths: any(), Addresses: any(),
 			Sampled: rng.IntN(2) == 0, History: any(), HistorySpan: time.Duration(any()), Usual: float64(any()), Before: time.Duration(any())}
 		if rng.IntN(2) == 0 {
-			e.Answers = &verdict.Answers{Count: any(), OK: any(), Redirect: any(), Denied: any(), ClientError: any(), ServerError: any()}
+			e.Answers = &verdict.Answers{Count: any(), OK: any(), Redirect: any(), Denied: any()}
 		}
 		v := verdict.Classify(e)
 		if !slices.Contains(verdict.Classes(), v.Class) || len(v.Reasons) == 0 || v.Confidence < 0 || v.Confidence > 0.97 {

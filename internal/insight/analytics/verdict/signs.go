@@ -156,7 +156,8 @@ func (s *signs) who(e *Evidence) {
 }
 
 func (s *signs) amount(e *Evidence) {
-	in := spans(e)
+	span := spanOf(e)
+	in := span + "s"
 	s.idle = when(e.Refused == 0, "it was never refused")
 	s.rare = when(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, times(e.Enforced()), times(e.Shadowed), "only "))
 	s.floods = when(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
@@ -168,12 +169,12 @@ func (s *signs) amount(e *Evidence) {
 	s.bursts = when(e.Refused > 0 && e.Pressure() < bursting,
 		"it comes in bursts: at its peak it asked for %d, but in the %d %s in which it came for no more than %.0f %% of what is allowed",
 		e.Peak, e.Active, in, 100*e.Pressure())
-	s.brief = when(e.Refused > 0 && !e.Ongoing && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", counted(e.Spans, in))
+	s.brief = when(e.Refused > 0 && !e.Ongoing && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", count(e.Spans, span))
 	enough := e.Spans >= evenSpans
 	s.steady = when(enough && e.Spread <= steadySpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
 	s.even = when(enough && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
 	s.yields = when(enough && e.Spread > evenSpread, "its demand gives way: it varies by %.0f %% around the mean", 100*e.Spread)
-	s.rushes = when(e.Refused > 0 && e.Rush() >= rushTimes, "it sends in rushes: %d in its busiest second, and %d in its busiest %s", e.Busiest, e.SpanPeak, in[:len(in)-1])
+	s.rushes = when(e.Refused > 0 && e.Rush() >= rushTimes, "it sends in rushes: %d in its busiest second, and %d in its busiest %s", e.Busiest, e.SpanPeak, span)
 	s.machine = s.even
 	if e.Agents >= manyAgents && e.Spread > crowdSpread {
 		s.machine = sign{}
@@ -225,14 +226,6 @@ func count(n int64, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// counted is a number of things that are named in the plural.
-func counted(n int64, many string) string {
-	if n == 1 {
-		return "1 " + many[:len(many)-1]
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // refusals says how often the client was refused, and how often it would have been
 // but for shadow mode.
 func refusals(e *Evidence, impatient, shadowed, only string) string {
@@ -273,15 +266,15 @@ func lasting(d time.Duration) string {
 	return count(int64(d/time.Hour), "hour")
 }
 
-// spans names the spans of the evidence.
-func spans(e *Evidence) string {
+// spanOf names a span of the evidence.
+func spanOf(e *Evidence) string {
 	switch e.Span {
 	case time.Minute:
-		return "minutes"
+		return "minute"
 	case time.Hour:
-		return "hours"
+		return "hour"
 	case time.Second:
-		return "seconds"
+		return "second"
 	}
-	return "spans"
+	return "span"
 }

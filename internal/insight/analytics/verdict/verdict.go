@@ -19,19 +19,6 @@ const (
 	Undecided Class = "undecided"
 )
 
-// String returns the class for people.
-func (c Class) String() string {
-	switch c {
-	case Legitimate:
-		return "likely legitimate"
-	case Shared:
-		return "shared address"
-	case Runaway:
-		return "runaway client"
-	}
-	return string(c)
-}
-
 // Certainty says how far a verdict can be relied on. It is a word, since the traffic by
 // which it is measured is made up, and a figure would claim more than that bears.
 type Certainty string
