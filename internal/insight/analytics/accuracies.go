@@ -44,26 +44,23 @@ func reportAccuracy(r *reader) func() (*AccuracyList, error) {
 	out := &AccuracyList{Coverage: r.coverage(), Rules: []Accuracy{}}
 	out.Coverage.Basis = "records"
 	return func() (*AccuracyList, error) {
-		r.missing = nil
 		for _, p := range all {
-			a, err := p.compare(r)
+			a, err := p.compare(r.byID[p.limit], &out.Coverage)
 			if err != nil {
 				return nil, err
 			}
 			out.Rules = append(out.Rules, *a)
 		}
-		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
 		return out, nil
 	}
 }
 
 // compare compares what was decided with what should have been.
-func (p *played) compare(r *reader) (*Accuracy, error) {
-	l := r.byID[p.limit]
+func (p *played) compare(l Limit, c *Coverage) (*Accuracy, error) {
 	of := accuracyOf(l)
 	m, err := accuracy.New(of)
 	if err != nil {
-		r.missing = append(r.missing, "limit "+nameOf(l).String()+" is not compared: "+err.Error())
+		c.Missing = append(c.Missing, "limit "+nameOf(l).String()+" is not compared: "+err.Error())
 		return &Accuracy{Limit: l, Compare: []Compared{}}, nil
 	}
 	var keys [][]accuracy.Arrival

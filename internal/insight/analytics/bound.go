@@ -1,6 +1,9 @@
 package analytics
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // bound merges clients beyond those that a limit keeps in a minute or an hour.
 func (s *sweeper) bound(ctx context.Context) error {
@@ -11,9 +14,7 @@ func (s *sweeper) bound(ctx context.Context) error {
 	for g := range changed {
 		if err := s.boundGroup(ctx, g); err != nil {
 			s.mu.Lock()
-			for g := range changed {
-				s.changed[g] = true
-			}
+			maps.Copy(s.changed, changed)
 			s.mu.Unlock()
 			return err
 		}

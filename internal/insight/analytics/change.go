@@ -28,7 +28,7 @@ type change struct {
 	sketches  map[sketchRow]*sketch
 	words     map[wordRow]*[4]int64
 	arrivals  []arrivalRow
-	losses    map[lossRow]event.Loss
+	losses    map[lossRow]*[4]int64
 	limits    map[Limit]span
 	kept      kept
 	late      int64
@@ -124,7 +124,7 @@ func newChange(k kept) *change {
 	return &change{
 		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[originRow]*timing{},
 		responses: map[originRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
-		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
+		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]*[4]int64{},
 		limits: map[Limit]span{}, kept: k,
 	}
 }
@@ -189,10 +189,9 @@ func (c *change) met(l Limit, t time.Time) {
 }
 
 func (c *change) addLoss(row lossRow, l *event.Loss) {
-	was := c.losses[row]
-	c.losses[row] = event.Loss{
-		Dropped: max(was.Dropped, l.Dropped), Discarded: max(was.Discarded, l.Discarded),
-		Rollups: max(was.Rollups, l.Rollups), Failed: max(was.Failed, l.Failed),
+	most := of(c.losses, row)
+	for i, n := range [...]uint64{l.Dropped, l.Discarded, l.Rollups, l.Failed} {
+		most[i] = max(most[i], figure(n))
 	}
 }
 

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -46,18 +47,14 @@ const scattered = 2000
 // wantedRows calls each with the rows of some clients, with what want says of them. It
 // reads blocks if the rows are many.
 func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, need clientColumns, each func(of int, l *clientLine)) {
-	var keys []clientKey
-	one := r.only(nil).ofAllClients()
-	for k := range want {
-		keys = append(keys, k)
-		if !slices.Contains(one.chosen, k.limit) {
-			one.chosen = append(one.chosen, k.limit)
-		}
-	}
-	slices.Sort(one.chosen)
-	slices.SortFunc(keys, func(a, b clientKey) int {
+	keys := slices.SortedFunc(maps.Keys(want), func(a, b clientKey) int {
 		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
 	})
+	one := r.only(nil).ofAllClients()
+	for _, k := range keys {
+		one.chosen = append(one.chosen, k.limit)
+	}
+	one.chosen = slices.Compact(one.chosen)
 	lookUp := func(from, to int64, limits []int64) {
 		var args [][]any
 		for _, k := range keys {

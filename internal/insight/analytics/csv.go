@@ -48,18 +48,16 @@ var timeType = reflect.TypeFor[time.Time]()
 
 // flatten calls each with the names and values of a value.
 func flatten(v reflect.Value, name string, each func(name, value string)) {
-	switch {
-	case v.Type() == timeType:
+	if v.Type() == timeType {
 		at, _ := v.Interface().(time.Time)
 		each(name, at.Format(time.RFC3339Nano))
 		return
-	case v.Kind() == reflect.Pointer:
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
 		if !v.IsNil() {
 			flatten(v.Elem(), name, each)
 		}
-		return
-	}
-	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)

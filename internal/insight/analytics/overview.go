@@ -105,12 +105,7 @@ func (t *tripping) add(row countRow, grain int64) {
 		t.turn()
 		t.was, t.steps = row.at, t.steps+1
 	}
-	switch row.outcome {
-	case "refused", "shadow_refused", "delayed":
-	default:
-		return
-	}
-	if row.n == 0 {
+	if !limits(row.outcome) || row.n == 0 {
 		return
 	}
 	t.hit = true

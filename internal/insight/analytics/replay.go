@@ -105,9 +105,7 @@ func reportReplay(r *reader) func() (*Replay, error) {
 	out.Coverage = r.coverage()
 	out.Coverage.Basis = "records"
 	return func() (*Replay, error) {
-		r.missing = nil
 		play()
-		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
 		return out, nil
 	}
 }
@@ -143,7 +141,7 @@ func (out *Replay) decide(r *reader, n name, own, with *accuracy.Replay, keys ma
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		arrivals := keys[key]
 		if out.Decisions+int64(len(arrivals)) > maxReplayed {
-			r.missing = append(r.missing, strconv.Itoa(maxReplayed)+" decisions are replayed, of more")
+			out.Coverage.Missing = append(out.Coverage.Missing, strconv.Itoa(maxReplayed)+" decisions are replayed, of more")
 			break
 		}
 		inOrder(arrivals)

@@ -23,6 +23,7 @@ const (
 
 // moment is what the upstream was sent in a row's time, and how it answered.
 type moment struct {
+	at                int64
 	admitted, refused int64
 	responses         answering
 	// p99 is in milliseconds. Both are set by judge.

@@ -207,10 +207,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		s.state.failed(err)
 		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
 			s.opt.Log.Warn("database slow; batch split in halves", "err", err, "events", len(batch))
-			if err := s.count(ctx, batch[:half]); err != nil {
-				return err
-			}
-			return s.count(ctx, batch[half:])
+			return s.countParts(ctx, batch[:half], batch[half:])
 		}
 		wait := &contended
 		if !Again(err) {
@@ -227,13 +224,20 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 // and that event, once it is alone, is set aside.
 func (s *Service) sift(ctx context.Context, batch []event.Event, why error) error {
 	if half := len(batch) / 2; half > 0 {
-		if err := s.count(ctx, batch[:half]); err != nil {
-			return err
-		}
-		return s.count(ctx, batch[half:])
+		return s.countParts(ctx, batch[:half], batch[half:])
 	}
 	s.state.rejected.Add(1)
 	s.faults.Report("event rejected by the database; it is skipped", fmt.Errorf("%q: %w", batch[0].ID(), why))
+	return nil
+}
+
+// countParts counts the parts of a batch one after the other.
+func (s *Service) countParts(ctx context.Context, parts ...[]event.Event) error {
+	for _, part := range parts {
+		if err := s.count(ctx, part); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -20,18 +21,17 @@ func reportUpstream(r *reader) *Upstream {
 		out.Of = r.newest(names[0])
 	}
 	seconds := r.grain.Seconds()
-	times := slices.Sorted(maps.Keys(moments))
-	out.Safe = safeRate(inOrderOf(times, moments), seconds, r.safeRate)
+	out.Safe = safeRate(moments, seconds, r.safeRate)
 	steps, all := make([]answering, n), answering{}
 	first := int64(0) // when the first answers were told
-	for _, at := range times {
-		m, p := moments[at], r.point(at)
+	for _, m := range moments {
+		p := r.point(m.at)
 		out.Admitted[p] += m.admitted
 		out.Refused[p] += m.refused
 		steps[p].join(&m.responses)
 		all.join(&m.responses)
 		if first == 0 && m.responses.count() > 0 {
-			first = at
+			first = m.at
 		}
 		if out.Safe.PerSecond > 0 && m.rate(seconds) > out.Safe.PerSecond {
 			out.AboveS[p] += seconds
@@ -76,27 +76,20 @@ func chooseResponses(r *reader) {
 	r.chosen, r.all = r.versions(busiest), false
 }
 
-// readMoments returns what happened in each row's time of the range.
-func readMoments(r *reader) map[int64]*moment {
-	out := map[int64]*moment{}
+// readMoments returns what happened in each row's time of the range, in order.
+func readMoments(r *reader) []*moment {
+	by := map[int64]*moment{}
+	of := func(at int64) *moment { return entry(by, at, func() *moment { return &moment{at: at} }) }
 	r.counts(r.grain.Seconds(), "", func(row countRow) {
 		switch {
 		case passes(row.outcome):
-			of(out, row.at).admitted += row.n
+			of(row.at).admitted += row.n
 		case row.outcome == "refused":
-			of(out, row.at).refused += row.n
+			of(row.at).refused += row.n
 		}
 	})
-	r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).responses.merge(packed) })
-	return out
-}
-
-func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
-	out := make([]*moment, len(times))
-	for i, at := range times {
-		out[i] = moments[at]
-	}
-	return out
+	r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(at).responses.merge(packed) })
+	return slices.SortedFunc(maps.Values(by), func(a, b *moment) int { return cmp.Compare(a.at, b.at) })
 }
 
 // addRecords takes the answers from records where no roll-up of the range tells

@@ -98,6 +98,7 @@ func (c *change) write(tx Tx, sources map[string]int64) error {
 	}
 	n := &numbers{limits, sources}
 	count := func(n int64) []any { return []any{n} }
+	counts := func(n *[4]int64) []any { return []any{n[0], n[1], n[2], n[3]} }
 	for _, write := range []func() error{
 		func() error { return writeRows(tx, rollupsTable, c.rollups, n, count, column{"n", sum}) },
 		func() error { return writeRows(tx, requestsTable, c.requests, n, count, column{"n", sum}) },
@@ -106,14 +107,11 @@ func (c *change) write(tx Tx, sources map[string]int64) error {
 		func() error { return writePacked(tx, sketchesTable, c.sketches, n) },
 		func() error { return c.writeClients(tx, n) },
 		func() error {
-			return writeRows(tx, wordsTable, c.words, n, func(w *[4]int64) []any { return []any{w[0], w[1], w[2], w[3]} },
-				columnsOf(sum, "allowed", "refused", "shadow", "delayed")...)
+			return writeRows(tx, wordsTable, c.words, n, counts, columnsOf(sum, "allowed", "refused", "shadow", "delayed")...)
 		},
 		func() error { return c.writeArrivals(tx, limits) },
 		func() error {
-			return writeRows(tx, lossesTable, c.losses, n, func(l event.Loss) []any {
-				return []any{figure(l.Dropped), figure(l.Discarded), figure(l.Rollups), figure(l.Failed)}
-			}, columnsOf(most, "dropped", "discarded", "rollups", "failed")...)
+			return writeRows(tx, lossesTable, c.losses, n, counts, columnsOf(most, "dropped", "discarded", "rollups", "failed")...)
 		},
 	} {
 		if err := write(); err != nil {
