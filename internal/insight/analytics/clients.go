@@ -87,7 +87,7 @@ func (a *ask) keeps(c *Client) bool {
 
 // readRest returns what the clients did that are merged, nil if none are.
 func readRest(r *reader) *Rest {
-	w, all := r.mergedClients(), none()
+	w, all := mergedClients(r), none()
 	var line clientLine
 	columns, read := allColumns.columns()
 	r.query(func(row Row) {

@@ -39,8 +39,8 @@ func (r *reader) counts(step int64, by string, each func(countRow)) {
 }
 
 // stepOf returns the step of a row for a statement, of steps of so many seconds.
-func (r *reader) stepOf(seconds int64) string {
-	return "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(seconds, 10)
+func (a *ask) stepOf(seconds int64) string {
+	return "at - (at - " + strconv.FormatInt(a.from, 10) + ") % " + strconv.FormatInt(seconds, 10)
 }
 
 // clientCounts is counts of some clients.

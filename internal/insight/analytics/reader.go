@@ -134,7 +134,7 @@ func readLoss(r *reader) (l Loss) {
 
 // addMerged notes how many rows of clients were merged.
 func (c *Coverage) addMerged(r *reader) {
-	w := r.mergedClients()
+	w := mergedClients(r)
 	r.query(func(row Row) {
 		l := r.byID[row.Int(0)]
 		if n := row.Int(1); n > 0 && len(c.Missing) < maxMissing {
@@ -144,7 +144,7 @@ func (c *Coverage) addMerged(r *reader) {
 }
 
 // mergedClients are the rows of clients that were merged.
-func (r *reader) mergedClients() *where {
+func mergedClients(r *reader) *where {
 	w := &where{}
 	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
 	r.limitsOf(w, "limit_id")
