@@ -97,14 +97,21 @@ func (d *decoder) mismatch(n *node, name, want string) {
 	d.bad(n, d.path, formHint(name, n), "%s must be %s, not %s", name, want, n.kind)
 }
 
-func (d *decoder) list(n *node, v reflect.Value, name string) {
+// expect reports whether n is of kind k, and else a fault: name must be what is wanted.
+func (d *decoder) expect(n *node, k kind, name, want string) bool {
 	switch n.kind {
-	case list:
+	case k:
+		return true
 	case null:
 		d.empty(n, name)
-		return
 	default:
-		d.mismatch(n, name, "a list")
+		d.mismatch(n, name, want)
+	}
+	return false
+}
+
+func (d *decoder) list(n *node, v reflect.Value, name string) {
+	if !d.expect(n, list, name, "a list") {
 		return
 	}
 	for _, item := range n.items {
@@ -126,13 +133,7 @@ func (d *decoder) list(n *node, v reflect.Value, name string) {
 }
 
 func (d *decoder) block(n *node, v reflect.Value, name string) {
-	switch n.kind {
-	case mapping:
-	case null:
-		d.empty(n, name)
-		return
-	default:
-		d.mismatch(n, name, "a block of keys")
+	if !d.expect(n, mapping, name, "a block of keys") {
 		return
 	}
 	set := d.fieldsOf(v.Type())
@@ -172,32 +173,27 @@ func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 	if !d.dialect.fold {
 		return n, nil
 	}
-	folded, was := n, []*node(nil)
+	var folded []*node
 	for i, p := range n.pairs {
 		lower := strings.ToLower(p.name)
-		if lower == p.name {
+		if _, ok := set.byName[lower]; !ok || lower == p.name {
 			continue
 		}
-		if _, ok := set.byName[lower]; !ok {
-			continue
-		}
-		if folded == n {
+		if folded == nil {
 			c := *n
-			c.pairs = append([]pair(nil), n.pairs...)
-			folded = &c
+			c.pairs = slices.Clone(n.pairs)
+			n = &c
 		}
-		folded.pairs[i].name = lower
-		was = append(was, p.key)
+		n.pairs[i].name = lower
+		folded = append(folded, p.key)
 	}
-	return folded, was
+	return n, folded
 }
 
 // unknown reports a key that the block has not, and where it belongs.
 func (d *decoder) unknown(p *pair, set *fieldSet) {
-	if d.dialect.flat {
-		if slices.Contains(flatKeys, p.name) {
-			return
-		}
+	if d.dialect.flat && slices.Contains(flatKeys, p.name) {
+		return
 	}
 	rule, limit := d.fieldsOf(reflect.TypeFor[descriptorSpec]()), d.fieldsOf(reflect.TypeFor[limitSpec]())
 	name := p.name
@@ -271,15 +267,10 @@ func (d *decoder) int(n *node, name string) int64 {
 
 // scalar returns the text of a node that must be a single value.
 func (d *decoder) scalar(n *node, name, want string) (string, bool) {
-	switch n.kind {
-	case scalar:
-		return n.text, true
-	case null:
-		d.empty(n, name)
-	default:
-		d.mismatch(n, name, want)
+	if !d.expect(n, scalar, name, want) {
+		return "", false
 	}
-	return "", false
+	return n.text, true
 }
 
 // because reports err at n, with the hint that it may carry.

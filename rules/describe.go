@@ -85,8 +85,7 @@ func (l *Limit) String() string {
 	}
 	if l.Node {
 		printf(", on each node alone")
-	}
-	if !l.Node {
+	} else {
 		b.WriteString(describeConsistency(&w.Consistency))
 	}
 	for _, kv := range []struct{ key, value, usual string }{{"on_store_error", w.Consistency.OnStoreError.String(), params.OnErrorDefault.String()},
@@ -175,7 +174,7 @@ func paramsOf(w *weir.Limit) string {
 		printf(" precision %d", w.Precision)
 	}
 	if w.Form != params.Strict {
-		printf(" %s", [...]string{"strict", "weighted", "lenient"}[w.Form])
+		printf(" %s", formWords[w.Form])
 	}
 	if w.MaxDelay > 0 {
 		printf(" max_delay %s", FormatPeriod(w.MaxDelay))

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -9,15 +10,11 @@ import (
 // setHeadroom sets the units that are kept for higher priorities.
 func (b *builder) setHeadroom(w *weir.Limit) {
 	for p, r := range b.s.Headroom {
-		units := r.of(max(w.Burst, 0))
-		if w.Burst == 0 {
-			units = r.of(w.Count)
-		}
 		if r.isPercent && r.percent == 100 {
 			b.wrong("headroom", "keep less", "headroom of 100%% leaves nothing to priority %d", p)
 			continue
 		}
-		w.Headroom = append(w.Headroom, units)
+		w.Headroom = append(w.Headroom, r.of(cmp.Or(w.Burst, w.Count)))
 	}
 }
 

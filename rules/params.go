@@ -1,12 +1,22 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/params"
 )
+
+// formWords are indexed by params.Form.
+var formWords = []string{params.Strict: "strict", params.Weighted: "weighted", params.Lenient: "lenient"}
+
+// calendars are the windows of anchor: calendar, by their period.
+var calendars = map[time.Duration]params.Calendar{
+	period.Day: params.CalendarDay, period.Week: params.CalendarWeek,
+	period.Month: params.CalendarMonth, period.Year: params.CalendarYear,
+}
 
 // params sets what only some algorithms know.
 func (b *builder) params(w *weir.Limit) {
@@ -20,11 +30,8 @@ func (b *builder) params(w *weir.Limit) {
 	w.MaxDelay = time.Duration(deref(s.MaxDelay, 0))
 	w.Free = deref(s.Free, 0)
 	w.MaxLog = deref(s.MaxLog, 0)
-	switch deref(s.Form, "") {
-	case "weighted":
-		w.Form = params.Weighted
-	case "lenient":
-		w.Form = params.Lenient
+	if s.Form != nil {
+		w.Form = params.Form(max(slices.Index(formWords, *s.Form), 0))
 	}
 	b.anchor(w)
 	if k := s.Sketch; k != nil {
@@ -44,16 +51,8 @@ func (b *builder) anchor(w *weir.Limit) {
 		w.Anchor = params.AnchorFirst
 	case "calendar":
 		w.Anchor = params.AnchorCalendar
-		switch w.Period {
-		case period.Day:
-			w.Calendar = params.CalendarDay
-		case period.Week:
-			w.Calendar = params.CalendarWeek
-		case period.Month:
-			w.Calendar = params.CalendarMonth
-		case period.Year:
-			w.Calendar = params.CalendarYear
-		default:
+		unit, ok := calendars[w.Period]
+		if w.Calendar = unit; !ok {
 			b.wrong("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))
 		}
 	}

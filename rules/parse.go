@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -262,26 +263,17 @@ func (c *converter) merge(n, from *node, at *yaml.Node) {
 // merged before.
 func (n *node) dropMerged() {
 	has := make(map[string]bool)
-	merged := false
-	for i := range n.pairs {
-		if p := &n.pairs[i]; p.merged {
-			merged = true
-		} else {
-			has[p.name] = true
-		}
-	}
-	if !merged {
-		return
-	}
-	kept := make([]pair, 0, len(n.pairs))
 	for _, p := range n.pairs {
-		if p.merged {
-			if has[p.name] {
-				continue
-			}
+		if !p.merged {
 			has[p.name] = true
 		}
-		kept = append(kept, p)
 	}
-	n.pairs = kept
+	if len(has) == len(n.pairs) {
+		return // the usual case: nothing is merged
+	}
+	n.pairs = slices.DeleteFunc(n.pairs, func(p pair) bool {
+		isGiven := p.merged && has[p.name]
+		has[p.name] = true
+		return isGiven
+	})
 }

@@ -13,10 +13,7 @@ import (
 
 func (s *span) read(d *decoder, n *node, name string) {
 	text, ok := d.scalar(n, name, "a duration such as 10m")
-	if !ok {
-		return
-	}
-	if text == "0" || text == "0s" {
+	if !ok || text == "0" || text == "0s" {
 		return
 	}
 	p, err := ParsePeriod(text)
@@ -41,10 +38,10 @@ func (u *unitWord) read(d *decoder, n *node, name string) {
 	if !ok && !d.dialect.flat {
 		p, ok = period.Unit(text)
 	}
-	*u = unitWord(p)
 	if !ok {
-		*u = -1
+		p = -1
 	}
+	*u = unitWord(p)
 }
 
 func (p *percent) read(d *decoder, n *node, name string) {
@@ -155,20 +152,16 @@ func (w *words) read(d *decoder, n *node, name string) {
 }
 
 func (l *limitSpec) read(d *decoder, n *node, name string) {
-	switch n.kind {
-	case scalar:
-	case list:
+	if n.kind == list {
 		d.bad(n, d.path, "write limits for several", "%s must be one limit, not a list", name)
 		return
-	default:
+	}
+	if n.kind != scalar {
 		d.block(n, reflect.ValueOf(l).Elem(), name)
 		return
 	}
 	l.Node = n
-	switch n.text {
-	case "unlimited":
-		l.Unlimited = true
-	default:
+	if l.Unlimited = n.text == "unlimited"; !l.Unlimited {
 		l.Limit = new(Rate)
 		l.Limit.read(d, n, name)
 	}
@@ -196,15 +189,10 @@ func (r *names) read(d *decoder, n *node, name string) {
 		return
 	}
 	for _, item := range n.items {
-		text := item
-		if item.kind == mapping {
-			if text = item.find("name"); text == nil {
-				text = item
-			}
-			for _, p := range item.pairs {
-				if p.name != "name" {
-					d.unknown(&p, &fieldSet{names: []string{"name"}})
-				}
+		text := item.where("name")
+		for _, p := range item.pairs {
+			if p.name != "name" {
+				d.unknown(&p, &fieldSet{names: []string{"name"}})
 			}
 		}
 		if text.kind != scalar || text.text == "" {
@@ -257,13 +245,12 @@ func (m *metadataSpec) read(d *decoder, n *node, name string) {
 }
 
 func (o *ordered[T]) read(d *decoder, n *node, name string) {
-	if n.kind != mapping {
-		if n.kind == null {
-			d.empty(n, name)
-			return
-		}
+	switch n.kind {
+	case mapping:
+	case null:
+		d.empty(n, name)
+	default:
 		d.bad(n, d.path, blockHint(name), "%s must be a block of keys, not %s", name, n.kind)
-		return
 	}
 	seen := make(map[string]int, len(n.pairs))
 	for _, p := range n.pairs {

@@ -91,12 +91,10 @@ func findRestarts(s *Set, old *Set, why func(l, old *weir.Limit) string) []resta
 func valuesOf(lists ...[]Choice) []string {
 	var out []string
 	seen := map[string]bool{}
-	for _, list := range lists {
-		for _, c := range list {
-			if !seen[c.Value] {
-				seen[c.Value] = true
-				out = append(out, c.Value)
-			}
+	for _, c := range slices.Concat(lists...) {
+		if !seen[c.Value] {
+			seen[c.Value] = true
+			out = append(out, c.Value)
 		}
 	}
 	return out

@@ -3,8 +3,8 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,11 +17,11 @@ const noAnswer = "unreachable"
 
 // settlement sets what becomes of a charge once the answer is known.
 func (b *builder) settlement(w *weir.Limit) {
-	s, own := &b.s, false
-	for _, name := range []string{"count_on", "refund_on", "cost_from"} {
-		_, is := where(b.layers, name)
-		own = own || is
-	}
+	s := &b.s
+	own := slices.ContainsFunc([]string{"count_on", "refund_on", "cost_from"}, func(name string) bool {
+		_, own := where(b.layers, name)
+		return own
+	})
 	if !own && w.Algorithm.Traits()&(weir.Leases|weir.Shapes|weir.Sketches) != 0 {
 		return // what the domain says is for the others
 	}
@@ -103,21 +103,20 @@ func parseCodes(s string) (first, last int, err error) {
 	if !isRange {
 		high = low
 	}
-	if first, err = parseStatus(low); err == nil {
-		last, err = parseStatus(high)
-	}
-	if err != nil || first > last {
+	first, last = parseStatus(low), parseStatus(high)
+	if first < minStatus || last > maxStatus || first > last {
 		return 0, 0, bad
 	}
 	return first, last, nil
 }
 
-func parseStatus(s string) (int, error) {
+// parseStatus reads a number of three digits; 0 for anything else.
+func parseStatus(s string) int {
 	n, err := strconv.Atoi(s)
-	if err != nil || len(s) != 3 || n < minStatus || n > maxStatus {
-		return 0, fmt.Errorf("%q is not a status", s)
+	if err != nil || len(s) != 3 {
+		return 0
 	}
-	return n, nil
+	return n
 }
 
 // describeCodes writes set as it can be read: "401, 5xx, unreachable".
@@ -152,23 +151,20 @@ func describeCodes(set *weir.Codes) string {
 	return strings.Join(parts, ", ")
 }
 
-// sizeUnits are the units of a number of bytes.
+// sizeUnits are the units of a number of bytes, in any case.
 var sizeUnits = []struct {
 	name string
 	size int64
 }{
-	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30},
-	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"b", 1},
+	{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
 // String returns s as it can be read.
 func (s size) String() string {
-	for _, u := range []struct {
-		name string
-		bits int
-	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
-		if bits.TrailingZeros64(uint64(s)) >= u.bits && s > 0 {
-			return strconv.FormatInt(int64(s)>>u.bits, 10) + u.name
+	for _, u := range sizeUnits[:3] {
+		if s > 0 && int64(s)%u.size == 0 {
+			return strconv.FormatInt(int64(s)/u.size, 10) + u.name
 		}
 	}
 	return strconv.FormatInt(int64(s), 10)
@@ -181,7 +177,7 @@ func (s *size) read(d *decoder, n *node, name string) {
 	}
 	lower, unit := strings.ToLower(strings.TrimSpace(text)), int64(1)
 	for _, u := range sizeUnits {
-		if digits, ok := strings.CutSuffix(lower, u.name); ok {
+		if digits, ok := strings.CutSuffix(lower, strings.ToLower(u.name)); ok {
 			lower, unit = strings.TrimSpace(digits), u.size
 			break
 		}
