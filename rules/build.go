@@ -30,8 +30,7 @@ func (b *builder) build(name, scope string) *Limit {
 		return nil
 	}
 	if l.alias != "" && slices.Contains(b.spec.Replaces, l.alias) {
-		b.fault(b.spec.Node.where("replaces"), b.path, "", replacesItself,
-			[]any{name}[:strings.Count(b.dialect.texts[replacesItself], "%")]...)
+		b.fault(b.spec.Node.where("replaces"), b.path, "", replacesItself, name)
 		return nil
 	}
 	if b.spec.Unlimited {
@@ -50,12 +49,17 @@ func (b *builder) build(name, scope string) *Limit {
 	b.common(l, a)
 	consistency := b.consistency(l, a, rate.Count)
 	if rate.Count == 0 {
-		b.denies(l, name, scope, rate.Period)
-		return b.unlessFaulty(l)
+		if b.denies(l, name, scope, rate.Period); b.faults > 0 {
+			return nil
+		}
+		return l
 	}
 	w := &weir.Limit{Name: name, Scope: scope, Algorithm: a, Count: rate.Count, Period: rate.Period, Consistency: consistency}
 	if l.OnChange == "reset" {
-		w.Scope += "#" + rate.String() + deref(ptrString(b.s.Burst), "")
+		w.Scope += "#" + rate.String()
+		if b.s.Burst != nil {
+			w.Scope += fmt.Sprintf("+%d", *b.s.Burst)
+		}
 	}
 	b.params(w)
 	b.mode(w)
@@ -63,18 +67,18 @@ func (b *builder) build(name, scope string) *Limit {
 	if b.faults > 0 {
 		return nil
 	}
-	if b.forced != params.ConsistencyDefault && !l.Node {
-		setMode(w, b.forced)
+	if forced := b.opt.Consistency; forced != params.ConsistencyDefault && !l.Node {
+		setMode(w, forced)
 	}
 	err := w.Compile()
-	if err == nil && b.check != nil {
-		err = b.check(w)
+	if err == nil && b.opt.Check != nil {
+		err = b.opt.Check(w)
 	}
-	if err == nil && b.checkCost != nil && l.Cost > 0 {
-		err = b.checkCost(w, l.Cost)
+	if err == nil && b.opt.CheckCost != nil && l.Cost > 0 {
+		err = b.opt.CheckCost(w, l.Cost)
 	}
 	if err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
 			b.bad(b.spec.Node, b.path, "", "%s", strings.TrimPrefix(line, fmt.Sprintf("limit %q: ", w.Name)))
 		}
 		return nil

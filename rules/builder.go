@@ -1,7 +1,5 @@
 package rules
 
-import "fmt"
-
 // builder makes one limit of what a file says about it.
 type builder struct {
 	*compiler
@@ -56,26 +54,11 @@ func (b *builder) forbid(settings []string, hint, format string) {
 	}
 }
 
-func (b *builder) unlessFaulty(l *Limit) *Limit {
-	if b.faults > 0 {
-		return nil
-	}
-	return l
-}
-
 func deref[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
 	return *p
-}
-
-func ptrString(p *int64) *string {
-	if p == nil {
-		return nil
-	}
-	s := fmt.Sprintf("+%d", *p)
-	return &s
 }
 
 // of returns the share of n, rounded up, or the units that it is.

@@ -11,8 +11,7 @@ import (
 // valueSet is a list of values: exact, with *, or CIDR prefixes. It is safe for
 // concurrent reading; a nil set is empty.
 type valueSet struct {
-	exact    map[string]struct{}
-	wild     wildcards[struct{}]
+	texts    byText[struct{}]
 	prefixes map[netip.Prefix]struct{}
 	// bits holds the lengths of the prefixes, one list for each family, the
 	// shortest first.
@@ -39,14 +38,7 @@ func (v *valueSet) add(s string) (fault string, usable bool) {
 		// An address has several spellings.
 		v.addPrefix(netip.PrefixFrom(a.WithZone(""), a.BitLen()))
 	}
-	if isPattern(s) {
-		v.wild.add(s, struct{}{})
-		return "", true
-	}
-	if v.exact == nil {
-		v.exact = map[string]struct{}{}
-	}
-	v.exact[s] = struct{}{}
+	v.texts.add(s, struct{}{})
 	return "", true
 }
 
@@ -70,10 +62,10 @@ func (v *valueSet) has(s string) bool {
 	if v == nil {
 		return false
 	}
-	if _, ok := v.exact[s]; ok {
+	if _, ok := v.texts.exact[s]; ok {
 		return true
 	}
-	if _, ok := v.wild.find(s); ok {
+	if _, ok := v.texts.wild.find(s); ok {
 		return true
 	}
 	if len(v.prefixes) == 0 {

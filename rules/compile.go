@@ -20,16 +20,14 @@ func (c *compiler) file(f *fileSpec) {
 		d = newDomain(f.Domain, c.report.file)
 	}
 	c.domain, c.defaults = d, f.Defaults
-	if c.lint != nil {
-		c.lint = newLinter(c.report, c.lint.form)
-	}
+	c.lint = c.linter()
 	if f.Defaults != nil {
 		c.checkDefaults(f.Defaults)
 	}
 	c.pools(f)
 	c.lists(f)
 	c.level(&d.root, f.Descriptors, &Rule{})
-	if !c.merge {
+	if !c.opt.Merge {
 		// Else other files of the domain may use what this one has.
 		c.lint.finish(d, f)
 	}
@@ -57,10 +55,8 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 		if c.set.first == nil {
 			c.set.first = d
 		}
-	case !c.merge:
-		// The Envoy wording has no place for the other file.
-		args := []any{f.Domain, d.file}[:strings.Count(c.dialect.texts[duplicateDomain], "%")]
-		c.fault(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", duplicateDomain, args...)
+	case !c.opt.Merge:
+		c.fault(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", duplicateDomain, f.Domain, d.file)
 		return nil, false
 	}
 	return d, true
@@ -124,8 +120,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 			if c.dialect.concatenate {
 				name = dotted(c.domain.name, path, rule)
 			}
-			args := []any{name, old.location(c.report.file)}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
-			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, args...)
+			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, name, old.location(c.report.file))
 			continue
 		}
 		c.level(&rule.kids, spec.Descriptors, rule)
@@ -136,7 +131,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 // lintWildcard warns if the rule can never be reached.
 func (c *compiler) lintWildcard(lv *level, spec *descriptorSpec, rule *Rule) {
 	if word := composite(rule); c.dialect.concatenate && isPattern(word) {
-		c.lint.wildcard(lv.wild, word, spec.Node, c.path)
+		c.lint.wildcard(lv.words.wild, word, spec.Node, c.path)
 	} else if b := lv.keys[rule.Key]; b != nil && isPattern(rule.Value) && b.exact[rule.Value] == nil {
 		c.lint.wildcard(b.wild, rule.Value, spec.Node.where("value"), c.path)
 	}
@@ -221,21 +216,28 @@ func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
 
 // limits compiles the limits of a descriptor, with its tiers and overrides.
 func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
-	base := c.base(spec)
-	rule.Limits = c.limitList(spec, base, rule, spec.Name, "")
+	rule.Limits = c.limitList(spec, c.base(spec), rule, spec.Name, "")
 	if t := spec.Tiers; t != nil && t.Node != nil {
 		c.tiers(spec, t, rule)
 	}
-	for _, o := range spec.Overrides {
-		ls := c.limitList(spec, o.value, rule, "", quoteStep(o.name))
-		rule.Overrides = append(rule.Overrides, Choice{Value: o.name, Limits: ls})
-		if rule.overrides == nil {
-			rule.overrides = &choices{}
-		}
-		c.lint.choice(rule.overrides, o.name, o.node, c.path)
-		c.lint.value(spec.Key, o.name, o.node, c.path)
-		rule.overrides.add(o.name, ls)
+	if len(spec.Overrides) > 0 {
+		rule.Overrides, rule.overrides = c.choices(spec, rule, spec.Overrides, spec.Key, "")
 	}
+}
+
+// choices compiles the limits for single values of the entry with the given key.
+// What names a value in messages begins with prefix.
+func (c *compiler) choices(spec *descriptorSpec, rule *Rule, given ordered[limitList], key, prefix string) ([]Choice, *choices) {
+	var list []Choice
+	all := &choices{}
+	for _, o := range given {
+		ls := c.limitList(spec, o.value, rule, "", prefix+quoteStep(o.name))
+		list = append(list, Choice{Value: o.name, Limits: ls})
+		c.lint.choice(all, o.name, o.node, c.path)
+		c.lint.value(key, o.name, o.node, c.path)
+		all.add(o.name, ls)
+	}
+	return list, all
 }
 
 func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
@@ -245,14 +247,7 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 	}
 	rule.TierBy = t.By
 	c.lint.key(t.By, t.Node.where("by"), c.path)
-	rule.tiers = &choices{}
-	for _, tier := range t.Limits {
-		ls := c.limitList(spec, tier.value, rule, "", quoteStep(t.By)+"="+quoteStep(tier.name))
-		rule.Tiers = append(rule.Tiers, Choice{Value: tier.name, Limits: ls})
-		c.lint.choice(rule.tiers, tier.name, tier.node, c.path)
-		c.lint.value(t.By, tier.name, tier.node, c.path)
-		rule.tiers.add(tier.name, ls)
-	}
+	rule.Tiers, rule.tiers = c.choices(spec, rule, t.Limits, t.By, quoteStep(t.By)+"=")
 	if len(t.Limits) == 0 {
 		if t.Node.find("limits") == nil {
 			c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
@@ -327,56 +322,24 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 // put adds a rule to the level. It returns the rule that is already there.
 func (lv *level) put(r *Rule, concatenate bool) *Rule {
 	if concatenate {
-		word := composite(r)
-		if lv.words == nil {
-			lv.words = map[string]*Rule{}
-		}
-		if old := lv.words[word]; old != nil {
-			return old
-		}
-		lv.words[word] = r
-		if isPattern(word) {
-			if lv.wild == nil {
-				lv.wild = &wildcards[*Rule]{}
-			}
-			lv.wild.add(word, r)
-		}
-		return nil
-	}
-	if lv.keys == nil {
-		lv.keys = map[string]*branch{}
+		return lv.words.put(composite(r), r)
 	}
 	b := lv.keys[r.Key]
 	if b == nil {
 		b = &branch{}
+		if lv.keys == nil {
+			lv.keys, lv.first, lv.firstBranch = map[string]*branch{}, r.Key, b
+		}
 		lv.keys[r.Key] = b
-		if lv.firstBranch == nil {
-			lv.first, lv.firstBranch = r.Key, b
-		}
 	}
-	if r.Value == "" {
-		if b.bare != nil {
-			return b.bare
-		}
+	if r.Value != "" {
+		return b.put(r.Value, r)
+	}
+	old := b.bare
+	if old == nil {
 		b.bare = r
-		return nil
 	}
-	if b.exact == nil {
-		b.exact = map[string]*Rule{}
-	}
-	if old := b.exact[r.Value]; old != nil {
-		return old
-	}
-	// A wildcard stands here too, which only its own text finds; so a duplicate
-	// is found at once.
-	b.exact[r.Value] = r
-	if isPattern(r.Value) {
-		if b.wild == nil {
-			b.wild = &wildcards[*Rule]{}
-		}
-		b.wild.add(r.Value, r)
-	}
-	return nil
+	return old
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.

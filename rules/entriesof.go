@@ -15,14 +15,13 @@ func (s *Set) EntriesOf(limit *weir.Limit, key string) (domain string, entries [
 	scope, _, _ := strings.Cut(limit.Scope, "\x1f") // a ban or a part of the limit
 	name := strings.TrimSuffix(limit.Name, " (banned)")
 	for _, r := range s.rules {
-		r.all(func(l *Limit) {
-			if !ok && l.Limit != nil && l.Scope == scope && l.Name == name {
-				domain, entries = r.Domain, r.meeting(l, key)
-				ok = meetsLimit(s, domain, entries, l, key)
+		for _, l := range r.All() {
+			if l.Limit == nil || l.Scope != scope || l.Name != name {
+				continue
 			}
-		})
-		if ok {
-			return domain, entries, true
+			if entries = r.meeting(l, key); meetsLimit(s, r.Domain, entries, l, key) {
+				return r.Domain, entries, true
+			}
 		}
 	}
 	return "", nil, false

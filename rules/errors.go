@@ -139,9 +139,11 @@ func (r *report) at(n *node, path, hint string, warning bool, format string, arg
 	r.add(e)
 }
 
-// fault reports one of the faults that each dialect words in its own way.
+// fault reports one of the faults that each dialect words in its own way. The Envoy
+// wording has no place for some of the last args.
 func (r *report) fault(n *node, path, hint string, f fault, args ...any) {
-	r.at(n, path, hint, false, r.dialect.texts[f], args...)
+	text := r.dialect.texts[f]
+	r.at(n, path, hint, false, text, args[:min(len(args), strings.Count(text, "%"))]...)
 }
 
 // done returns what was collected, in order.

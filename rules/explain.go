@@ -88,9 +88,3 @@ func (s *Set) Explain(r *weir.Request) *Explanation {
 
 // Explain says which rules of the set in use r meets and why.
 func (l *Live) Explain(r *weir.Request) *Explanation { return l.set.Load().Explain(r) }
-
-// roleNames is indexed by weir.Role.
-var roleNames = [...]string{
-	weir.Enforce: "enforce", weir.Soft: "soft", weir.Shadow: "shadow", weir.Own: "own", weir.Pool: "pool",
-	weir.Always: "always", weir.Ban: "ban", weir.Deny: "deny",
-}

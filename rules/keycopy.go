@@ -62,15 +62,11 @@ func (w *keyWriter) copyList(r *Rule, n *node) *node {
 // them that it is about. They take no settings from the rule's own limit any more:
 // those of the pairs are written out, unless they or the rule say otherwise.
 func (w *keyWriter) replaced(n *node, settings []pair) *node {
-	var at *Limit
-	w.leaf.all(func(l *Limit) {
-		if l.at == n {
-			at = l
-		}
-	})
+	limits := w.leaf.All()
 	out := *n
-	switch {
-	case at != nil:
+	switch i := slices.IndexFunc(limits, func(l *Limit) bool { return l.at == n }); {
+	case i >= 0:
+		at := limits[i]
 		out = *asBlock(n)
 		out.pairs = slices.Clone(out.pairs)
 		for _, p := range settings {

@@ -89,18 +89,18 @@ func denyLinesOf(s *Set, c KeyChange) string {
 // rule.
 func sharesList(s *Set, d *domain, key string) bool {
 	at := d.deny[key].first
+	if at == nil {
+		return false
+	}
 	for other, l := range d.deny {
-		if other != key && at != nil && l.first == at {
+		if other != key && l.first == at {
 			return true
 		}
 	}
 	return slices.ContainsFunc(s.rules, func(r *Rule) bool {
-		for _, name := range []string{"deny", "allow"} {
-			if n := r.node.find(name); n != nil && at != nil && (n == at || len(n.items) > 0 && n.items[0] == at) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(keep(r.node, "deny", "allow"), func(p pair) bool {
+			return p.value == at || len(p.value.items) > 0 && p.value.items[0] == at
+		})
 	})
 }
 
@@ -248,46 +248,44 @@ func (w *keyWriter) uncopyable() string {
 			}
 		}
 	}
+	again := "the rule " + w.copied.Path + " would have to be written again for this value alone, and "
 	if w.domain.replaces {
-		return "the rule " + w.copied.Path + " would have to be written again for this value alone, and limits of the domain replace others by their names"
+		return again + "limits of the domain replace others by their names"
 	}
-	why := ""
 	for _, r := range w.set.rules {
 		if !slices.Contains(r.Chain(), w.copied) {
 			continue
 		}
-		r.all(func(l *Limit) {
+		for _, l := range r.All() {
 			switch {
-			case l.Limit == nil || why != "":
+			case l.Limit == nil:
 			case l.Rollout > 0 && l.Rollout < 100:
-				why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the rollout of the limit " + quote(l.Name) + " would choose other keys"
+				return again + "the rollout of the limit " + quote(l.Name) + " would choose other keys"
 			case l.Pool != nil && strings.HasPrefix(l.Pool.Scope, l.Scope):
-				why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the limit " + quote(l.Name) + " would borrow from a pool of its own"
+				return again + "the limit " + quote(l.Name) + " would borrow from a pool of its own"
 			}
-		})
+		}
 	}
-	return why
+	return ""
 }
 
 // lines returns the lines of the change.
 func (w *keyWriter) lines() string {
-	var b strings.Builder
 	if w.copied != nil {
+		var b strings.Builder
 		fmt.Fprintf(&b, "# %s:%d, into the list of the rule %s: a rule for this value, which goes before it\n", w.copied.File, w.copied.Line, w.copied.Path)
 		block(&b, w.copy(w.copied), "- ", "  ")
 		return b.String()
 	}
 	member := w.member()
+	line, place, text := w.leaf.Line, "beside its key", flowPair(&member)
 	switch old := w.leaf.node.find("overrides"); {
 	case old == nil:
-		fmt.Fprintf(&b, "# %s:%d, rule %s: beside its key\n", w.leaf.File, w.leaf.Line, w.leaf.Path)
-		fmt.Fprintf(&b, "overrides: {%s}\n", flowPair(&member))
+		text = "overrides: {" + text + "}"
 	case old.pair(w.value) != nil:
-		fmt.Fprintf(&b, "# %s:%d, rule %s: in the place of its override for %s\n", w.leaf.File, old.pair(w.value).key.line, w.leaf.Path, quote(w.value))
-		b.WriteString(flowPair(&member) + "\n")
+		line, place = old.pair(w.value).key.line, "in the place of its override for "+quote(w.value)
 	default:
-		fmt.Fprintf(&b, "# %s:%d, rule %s: into its overrides\n", w.leaf.File, old.line, w.leaf.Path)
-		b.WriteString(flowPair(&member) + "\n")
+		line, place = old.line, "into its overrides"
 	}
-	return b.String()
+	return fmt.Sprintf("# %s:%d, rule %s: %s\n%s\n", w.leaf.File, line, w.leaf.Path, place, text)
 }

@@ -31,13 +31,13 @@ func (l *Live) KeyLists(domain string) []weir.KeyList { return l.set.Load().KeyL
 func listKeys(s *Set) {
 	lists := keyLister{}
 	for _, r := range s.rules {
-		if d := s.domains[r.Domain]; d != nil && r.decides() {
-			lists.add(d, r.Keys)
+		if r.decides() {
+			lists.add(s.domains[r.Domain], r.Keys)
 		}
 	}
 	for _, r := range s.rules {
 		d := s.domains[r.Domain]
-		if d == nil || r.TierBy == "" {
+		if r.TierBy == "" {
 			continue
 		}
 		lists.add(d, []string{r.TierBy})
@@ -46,10 +46,7 @@ func listKeys(s *Set) {
 		}
 	}
 	for _, d := range s.domains {
-		for _, key := range slices.Sorted(maps.Keys(d.deny)) {
-			lists.add(d, []string{key})
-		}
-		for _, key := range slices.Sorted(maps.Keys(d.allow)) {
+		for _, key := range slices.Concat(slices.Sorted(maps.Keys(d.deny)), slices.Sorted(maps.Keys(d.allow))) {
 			lists.add(d, []string{key})
 		}
 	}

@@ -2,11 +2,35 @@ package rules
 
 import "github.com/weirlimit/weir"
 
-// branch holds the rules of one level for one key.
-type branch struct {
+// ruleTexts holds rules by the texts that they are for.
+type ruleTexts struct {
+	// A wildcard is in exact too, where only its own text finds it.
 	exact map[string]*Rule
 	wild  *wildcards[*Rule]
-	bare  *Rule
+}
+
+// put adds a rule. It returns the rule that is already there for the text.
+func (t *ruleTexts) put(text string, r *Rule) *Rule {
+	if old := t.exact[text]; old != nil {
+		return old
+	}
+	if t.exact == nil {
+		t.exact = map[string]*Rule{}
+	}
+	t.exact[text] = r
+	if isPattern(text) {
+		if t.wild == nil {
+			t.wild = &wildcards[*Rule]{}
+		}
+		t.wild.add(text, r)
+	}
+	return nil
+}
+
+// branch holds the rules of one level for one key, by their values.
+type branch struct {
+	ruleTexts
+	bare *Rule
 	// single is bare where nothing else can match and it has nothing to choose.
 	single *Rule
 }
@@ -19,16 +43,13 @@ type level struct {
 	first       string
 	firstBranch *branch
 	// words is by key_value, and by key alone (Envoy dialect).
-	words map[string]*Rule
-	// wild matches key_value (Envoy dialect).
-	wild *wildcards[*Rule]
+	words ruleTexts
 }
 
 // markSingles notes which branches have one rule and nothing to choose, on the levels from
 // lv on that such rules lead to. It is done when all rules are there.
 func (lv *level) markSingles() {
 	for _, b := range lv.keys {
-		// A wildcard is among the exact values too.
 		if b.bare != nil && b.exact == nil && b.bare.hasNoChoice() {
 			b.single = b.bare
 			b.single.kids.markSingles()
@@ -47,7 +68,7 @@ type how uint8
 // find returns the rule for an entry: one for its exact value, else the first
 // wildcard in the order of the file, else one for its key alone.
 func (lv *level) find(e *weir.Entry) (*Rule, how) {
-	if lv.words != nil {
+	if lv.words.exact != nil {
 		return lv.findWord(e)
 	}
 	b := lv.branch(e.Key)
@@ -86,15 +107,15 @@ func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
 	w := append(buf[:0], e.Key...)
 	w = append(w, '_')
 	w = append(w, e.Value...)
-	if r := lv.words[string(w)]; r != nil {
+	if r := lv.words.exact[string(w)]; r != nil {
 		return r, byValue
 	}
-	if lv.wild != nil {
-		if r, ok := lv.wild.find(view(w)); ok {
+	if lv.words.wild != nil {
+		if r, ok := lv.words.wild.find(view(w)); ok {
 			return r, byWildcard
 		}
 	}
-	if r := lv.words[e.Key]; r != nil {
+	if r := lv.words.exact[e.Key]; r != nil {
 		return r, byKey
 	}
 	return nil, unmatched

@@ -8,9 +8,11 @@ import (
 )
 
 // linter warns of what is allowed and yet likely wrong, while a file is being
-// compiled. A nil linter warns of nothing.
+// compiled.
 type linter struct {
 	*report
+	// quiet: it warns of nothing.
+	quiet bool
 	// names holds the limits of the domain by name, and wants what is to be
 	// replaced.
 	names map[string]*Limit
@@ -26,15 +28,23 @@ type want struct {
 	path string
 }
 
-func newLinter(r *report, form func(key, value string) (string, error)) *linter {
-	return &linter{report: r, names: map[string]*Limit{}, pools: map[string]bool{}, form: form}
+// linter returns the linter of a file.
+func (c *compiler) linter() *linter {
+	return &linter{report: c.report, quiet: !c.lints, names: map[string]*Limit{}, pools: map[string]bool{}, form: c.opt.EntryForm}
+}
+
+// warn reports a warning at n, unless the linter is quiet.
+func (l *linter) warn(n *node, path, hint, format string, args ...any) {
+	if !l.quiet {
+		l.report.warn(n, path, hint, format, args...)
+	}
 }
 
 // wildcard warns if a pattern that is about to be added to w can never be
 // chosen. A pattern that fits the text of another one, stars and all, fits
 // whatever the other one fits.
 func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string) {
-	if l == nil || w == nil {
+	if w == nil {
 		return
 	}
 	if first, ok := w.find(text); ok {
@@ -44,7 +54,7 @@ func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string
 
 // idle warns of settings beside key that no limit can take.
 func (l *linter) idle(spec *descriptorSpec, path string) {
-	if l == nil || spec.RateLimit != nil || spec.Limit != nil || spec.Limits != nil || spec.Tiers != nil || spec.Overrides != nil {
+	if spec.RateLimit != nil || spec.Limit != nil || spec.Limits != nil || spec.Tiers != nil || spec.Overrides != nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(settingNames)) {
@@ -56,7 +66,7 @@ func (l *linter) idle(spec *descriptorSpec, path string) {
 
 // choice is wildcard for tiers and overrides.
 func (l *linter) choice(c *choices, text string, n *node, path string) {
-	if l == nil || c == nil || !isPattern(text) {
+	if !isPattern(text) {
 		return
 	}
 	if _, ok := c.wild.find(text); ok {
@@ -66,9 +76,6 @@ func (l *linter) choice(c *choices, text string, n *node, path string) {
 
 // level warns of rules for a key alone that a wildcard for everything hides.
 func (l *linter) level(lv *level, path string) {
-	if l == nil {
-		return
-	}
 	// Only stars fit this.
 	const anything = "\x00"
 	for _, b := range lv.keys {
@@ -76,16 +83,14 @@ func (l *linter) level(lv *level, path string) {
 			continue
 		}
 		if first, ok := b.wild.find(anything); ok {
-			l.add(&Error{File: b.bare.File, Line: b.bare.Line, Column: b.bare.Column, Path: join(path, b.bare.Key), Warning: true,
-				Msg:  "never reached: the value \"" + first.Value + "\" takes everything",
-				Hint: "leave one of them out"})
+			l.warn(b.bare.node, join(path, b.bare.Key), "leave one of them out", "never reached: the value %s takes everything", `"`+first.Value+`"`)
 		}
 	}
 }
 
 // tiers warns of a rule that limits only those who name a tier.
 func (l *linter) tiers(t *tiersSpec, rule *Rule, path string) {
-	if l == nil || len(rule.Limits) > 0 {
+	if len(rule.Limits) > 0 {
 		return
 	}
 	const unknown = "\x00"
@@ -96,9 +101,6 @@ func (l *linter) tiers(t *tiersSpec, rule *Rule, path string) {
 
 // limits warns of limits of one rule that cannot be decisive.
 func (l *linter) limits(all []*Limit, path string) {
-	if l == nil {
-		return
-	}
 	for _, a := range all {
 		l.limit(a, path)
 		for _, b := range all {
@@ -169,9 +171,6 @@ func (l *linter) pair(a, b *Limit, path string) {
 
 // finish warns of what can only be told at the end of a domain.
 func (l *linter) finish(d *domain, f *fileSpec) {
-	if l == nil {
-		return
-	}
 	for _, w := range l.wants {
 		if l.names[w.name] == nil {
 			l.warn(w.by.at, w.path, "", "replaces %q, which no limit of the file is called", w.name)

@@ -35,9 +35,6 @@ var aliases = map[string]string{
 // descriptor warns of a key that no front end sends, and of a value that no
 // request has.
 func (l *linter) descriptor(spec *descriptorSpec, path string) {
-	if l == nil {
-		return
-	}
 	l.key(spec.Key, spec.Node.where("key"), path)
 	if spec.Value == "" {
 		return
@@ -52,7 +49,7 @@ func (l *linter) descriptor(spec *descriptorSpec, path string) {
 
 // key warns of a key that is nearly a source, and none.
 func (l *linter) key(key string, n *node, path string) {
-	if l == nil || key == "" || l.dialect.concatenate {
+	if key == "" || l.dialect.concatenate {
 		return
 	}
 	if strings.ContainsAny(key, " \t") || joinsSources(key) {
@@ -140,7 +137,7 @@ func bare(s string) string {
 // value warns of a value, or a pattern of values, of the entry with the given
 // key, that no request has. It reports whether it found none wrong.
 func (l *linter) value(key, value string, n *node, path string) bool {
-	if l == nil || l.dialect.concatenate {
+	if l.dialect.concatenate {
 		return false
 	}
 	if msg, hint := l.never(key, value); msg != "" {
@@ -159,7 +156,7 @@ func (l *linter) value(key, value string, n *node, path string) bool {
 // listed is value for a value of an allow or deny list, where addresses may be
 // ranges.
 func (l *linter) listed(key, value string, n *node, path string) {
-	if l == nil || l.dialect.concatenate {
+	if l.dialect.concatenate {
 		return
 	}
 	if isAddressKey(key) {

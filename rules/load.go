@@ -152,22 +152,8 @@ func compile(sources []source, opt Options) (*Set, error) {
 // check makes a set of sources, and returns all faults and warnings. The set is nil if
 // there is a fault. lint asks for warnings of what is allowed and yet likely wrong.
 func check(sources []source, opt Options, lint bool) (*Set, Errors) {
-	set, errs := build(sources, opt, lint)
-	faults, warnings := errs.Split()
-	if len(faults) > 0 {
-		return nil, errs
-	}
-	set.warnings = warnings
-	return set, errs
-}
-
-// build makes a set of sources, which is of use only if no fault is returned.
-func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	r := &report{dialect: &dialects[opt.Dialect]}
-	c := newCompiler(r, opt)
-	if lint {
-		c.lint = newLinter(r, opt.EntryForm)
-	}
+	c := newCompiler(r, opt, lint)
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
 		r.file = s.name
@@ -194,10 +180,15 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 			c.file(spec)
 		}
 	}
+	errs := r.done()
+	if r.faults > 0 {
+		return nil, errs
+	}
+	_, c.set.warnings = errs.Split()
 	c.set.hash = hash(sources)
 	for _, d := range c.set.domains {
 		d.root.markSingles()
 	}
 	listKeys(c.set)
-	return c.set, r.done()
+	return c.set, errs
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -69,6 +70,9 @@ func (opt Options) orDefaults() Options {
 	opt.MaxDepth, opt.MaxNodes = cmp.Or(opt.MaxDepth, 100), cmp.Or(opt.MaxNodes, 10_000_000)
 	opt.MaxDescriptors = cmp.Or(opt.MaxDescriptors, 1_000_000)
 	opt.Poll, opt.Settle = cmp.Or(opt.Poll, 30*time.Second), cmp.Or(opt.Settle, 50*time.Millisecond)
+	if opt.Algorithms == nil {
+		opt.Algorithms = algorithm.All
+	}
 	if opt.Restarts == nil {
 		opt.Restarts = (*weir.Limit).Restarts
 	}

@@ -11,9 +11,7 @@ import (
 // Decides reports whether the rule itself can refuse something; else it only leads to
 // others, or lets pass.
 func (r *Rule) Decides() bool {
-	some := false
-	r.all(func(l *Limit) { some = some || !l.Unlimited })
-	return some || r.deny != nil
+	return r.deny != nil || slices.ContainsFunc(r.All(), func(l *Limit) bool { return !l.Unlimited })
 }
 
 // Chain returns the rules that lead to r, r itself the last.

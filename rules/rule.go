@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -59,29 +60,8 @@ type Choice struct {
 	Limits []*Limit
 }
 
-// choices finds the Choice for a value: an exact one, else the first with a *.
-type choices struct {
-	exact map[string][]*Limit
-	wild  wildcards[[]*Limit]
-}
-
-func (c *choices) add(value string, ls []*Limit) {
-	if isPattern(value) {
-		c.wild.add(value, ls)
-		return
-	}
-	if c.exact == nil {
-		c.exact = map[string][]*Limit{}
-	}
-	c.exact[value] = ls
-}
-
-func (c *choices) find(value string) ([]*Limit, bool) {
-	if ls, ok := c.exact[value]; ok {
-		return ls, true
-	}
-	return c.wild.find(value)
-}
+// choices finds the limits of the Choice for a value.
+type choices = byText[[]*Limit]
 
 // Limit is one limit of a rule. It is immutable.
 type Limit struct {
@@ -116,16 +96,12 @@ type Limit struct {
 	rolls bool
 }
 
-// all calls f for every limit of the rule.
-func (r *Rule) all(f func(*Limit)) {
-	for _, l := range r.Limits {
-		f(l)
+// All returns all limits of the rule: its own, and those of its tiers and
+// overrides.
+func (r *Rule) All() []*Limit {
+	all := slices.Clone(r.Limits)
+	for _, c := range slices.Concat(r.Tiers, r.Overrides) {
+		all = append(all, c.Limits...)
 	}
-	for _, choices := range [][]Choice{r.Tiers, r.Overrides} {
-		for _, c := range choices {
-			for _, l := range c.Limits {
-				f(l)
-			}
-		}
-	}
+	return all
 }

@@ -79,23 +79,17 @@ func (s *Set) Meets(domain string, keys []string) bool {
 	if d == nil {
 		return false
 	}
-	for _, key := range keys {
-		if d.deny[key] != nil {
-			return true
-		}
+	if slices.ContainsFunc(keys, func(key string) bool { return d.deny[key] != nil }) {
+		return true
 	}
-	for _, r := range s.rules {
+	return slices.ContainsFunc(s.rules, func(r *Rule) bool {
 		if r.Domain != domain || len(r.Keys) > len(keys) || !slices.Equal(r.Keys, keys[:len(r.Keys)]) {
-			continue
+			return false
 		}
 		rest := keys[len(r.Keys):]
-		limits := len(r.Limits) > 0 || len(r.Overrides) > 0 || len(r.Tiers) > 0
 		last := len(rest) == 0 || len(rest) == 1 && r.TierBy != "" && rest[0] == r.TierBy
-		if limits && last || r.deny != nil {
-			return true
-		}
-	}
-	return false
+		return last && r.decides() || r.deny != nil
+	})
 }
 
 // LimitRef is a limit and its place in the rules.
@@ -112,9 +106,9 @@ func (s *Set) LimitRefs() []LimitRef {
 	var out []LimitRef
 	seen := make(map[*weir.Limit]bool)
 	for _, r := range s.rules {
-		r.all(func(l *Limit) {
+		for _, l := range r.All() {
 			if l.Limit == nil {
-				return
+				continue
 			}
 			for _, p := range [...]*weir.Limit{l.Limit, l.Ban} {
 				if p != nil && !seen[p] {
@@ -122,7 +116,7 @@ func (s *Set) LimitRefs() []LimitRef {
 					out = append(out, LimitRef{r.Domain, r.Path, p})
 				}
 			}
-		})
+		}
 	}
 	for _, l := range s.Limits() {
 		if !seen[l] {
@@ -137,38 +131,29 @@ func (s *Set) LimitRefs() []LimitRef {
 func (s *Set) Limits() []*weir.Limit {
 	var all []*weir.Limit
 	seen := map[*weir.Limit]bool{}
-	add := func(l *weir.Limit) {
-		if l != nil && !seen[l] {
-			seen[l] = true
-			all = append(all, l)
+	add := func(limits ...*weir.Limit) {
+		for _, l := range limits {
+			if l != nil && !seen[l] {
+				seen[l] = true
+				all = append(all, l)
+			}
 		}
 	}
-	s.each(func(l *weir.Limit) {
-		add(l)
-		add(l.Pool)
-		add(l.Ban)
-	})
-	return all
-}
-
-// each calls f for every limit in a stable order.
-func (s *Set) each(f func(*weir.Limit)) {
 	for _, r := range s.rules {
-		if r.denial != nil {
-			f(r.denial)
-		}
-		r.all(func(l *Limit) {
+		add(r.denial)
+		for _, l := range r.All() {
 			if l.Limit != nil {
-				f(l.Limit)
+				add(l.Limit, l.Pool, l.Ban)
 			}
-		})
+		}
 	}
 	for _, name := range s.Domains() {
-		d := s.domains[name]
-		for _, key := range slices.Sorted(maps.Keys(d.deny)) {
-			f(d.deny[key].limit)
+		deny := s.domains[name].deny
+		for _, key := range slices.Sorted(maps.Keys(deny)) {
+			add(deny[key].limit)
 		}
 	}
+	return all
 }
 
 // Warnings returns what was doubtful in the files though they loaded.
@@ -182,9 +167,6 @@ func (s *Set) Hash() string { return s.hash }
 
 // inheritCounts lets the limits of s count decisions on where those of old left off.
 func inheritCounts(s *Set, old *Set) {
-	if old == nil {
-		return
-	}
 	type id struct{ scope, name string }
 	was := map[id]*weir.Limit{}
 	for _, l := range old.Limits() {

@@ -62,7 +62,7 @@ func (d *domain) matches(desc *weir.Descriptor) bool {
 // isTerminal reports whether who ends at the rule is limited, or let pass by it. A rule
 // without a limit that has others beneath only leads there.
 func (r *Rule) isTerminal() bool {
-	return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words) == 0
+	return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words.exact) == 0
 }
 
 // Unmatched says why r, or one of its descriptors, is likely not what was meant: there

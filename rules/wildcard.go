@@ -1,6 +1,9 @@
 package rules
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // pattern is text in which each * stands for any text, also none.
 type pattern struct {
@@ -166,6 +169,31 @@ func (a *alike[T]) first(some []int, s string, best *wildcard[T]) *wildcard[T] {
 	return best
 }
 
+// byText finds the value for a text: that of the text itself, else that of the first
+// pattern that it fits.
+type byText[T any] struct {
+	exact map[string]T
+	wild  wildcards[T]
+}
+
+func (b *byText[T]) add(text string, value T) {
+	if isPattern(text) {
+		b.wild.add(text, value)
+		return
+	}
+	if b.exact == nil {
+		b.exact = map[string]T{}
+	}
+	b.exact[text] = value
+}
+
+func (b *byText[T]) find(text string) (T, bool) {
+	if v, ok := b.exact[text]; ok {
+		return v, true
+	}
+	return b.wild.find(text)
+}
+
 // radix is a node of a tree of strings, each edge as long as it can be. A
 // backward tree reads strings from their end.
 type radix[V any] struct {
@@ -218,9 +246,7 @@ func (t *radix[V]) byteAt(s string, i int) byte {
 func (t *radix[V]) insert(s string) *radix[V] {
 	if t.backward {
 		b := []byte(s)
-		for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-			b[i], b[j] = b[j], b[i]
-		}
+		slices.Reverse(b)
 		s = string(b)
 	}
 	for s != "" {
@@ -230,9 +256,7 @@ func (t *radix[V]) insert(s string) *radix[V] {
 		}
 		if i == len(t.kids) || t.kids[i].label[0] != s[0] {
 			kid := &radix[V]{label: s, backward: t.backward}
-			t.kids = append(t.kids, nil)
-			copy(t.kids[i+1:], t.kids[i:])
-			t.kids[i] = kid
+			t.kids = slices.Insert(t.kids, i, kid)
 			return kid
 		}
 		kid := t.kids[i]

@@ -13,14 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// All returns all limits of the rule: its own, and those of its tiers and
-// overrides.
-func (r *Rule) All() []*Limit {
-	var all []*Limit
-	r.all(func(l *Limit) { all = append(all, l) })
-	return all
-}
-
 // ModeLines returns the lines that give the limit another mode in its file, after
 // a comment that says where they belong: into the block of the limit, in the place
 // of those of the same keys. Mode is "shadow", "enforce" with the percent of the
