@@ -113,9 +113,12 @@ func (d *domain) checkLists(r *weir.Request, t *trace) (verdict, *weir.Limit, in
 // once a rule matched an entry, only rules beneath it can match the next one.
 func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 	desc := &r.Descriptors[at]
-	if desc.Override != nil && !d.denies(desc) {
-		f.verdict, f.key = overridden, d.overrideKey(r, desc)
-		return
+	if desc.Override != nil {
+		// It wins over every limit, not over a denial.
+		if _, v := d.follow(desc.Entries); v != denied {
+			f.verdict, f.key = overridden, d.overrideKey(r, desc)
+			return
+		}
 	}
 	// Most rules of most files have nothing to choose: then all values are the key.
 	var rule *Rule
@@ -183,24 +186,26 @@ func (rule *Rule) isLast(rest []weir.Entry) bool {
 	return len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy
 }
 
-// denies reports whether a rule on the way of the descriptor denies it: a limit
-// that the request brings along wins over every limit, not over a denial.
-func (d *domain) denies(desc *weir.Descriptor) bool {
+// follow returns the rule at which entries end, or whose list decides them before that,
+// and which of the two it is.
+func (d *domain) follow(entries []weir.Entry) (*Rule, verdict) {
 	lv := &d.root
-	for i := range desc.Entries {
-		e := &desc.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		rule, _ := lv.find(e)
 		switch {
 		case rule == nil:
-			return false
+			return nil, noRule
 		case rule.deny.has(e.Value):
-			return true
+			return rule, denied
 		case rule.allow.has(e.Value):
-			return false
+			return rule, allowed
+		case rule.isLast(entries[i+1:]):
+			return rule, limited
 		}
 		lv = &rule.kids
 	}
-	return false
+	return nil, noRule
 }
 
 // free returns the part of the counter's key that an entry adds: what its rule

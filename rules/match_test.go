@@ -113,6 +113,16 @@ func TestOverrideOfTheRequestWins(t *testing.T) {
 	if ops := s.Match(nil, r); len(ops) != 0 {
 		t.Errorf("override in an unknown domain: %+v", ops)
 	}
+	// The entry that names the tier ends the descriptor: a list beneath denies nothing.
+	s = parse(t, `domain: d
+descriptors:
+  - {key: user, tiers: {by: plan, limits: {pro: 9/s}}, descriptors: [{key: plan, deny: [pro]}]}
+`)
+	r = request("d", "user=ann plan=pro")
+	r.Descriptors[0].Override = own
+	if ops := s.Match(nil, r); len(ops) != 1 || ops[0].Limit != own {
+		t.Errorf("an override beside a tier: %+v", ops)
+	}
 }
 
 // TestKeysAreApart: in the native dialect a key and a value cannot stand for

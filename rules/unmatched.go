@@ -28,33 +28,14 @@ func (s *Set) Exempts(r *weir.Request) bool {
 		return true
 	}
 	for i := range r.Descriptors {
-		if d.matches(&r.Descriptors[i]) {
+		desc := &r.Descriptors[i]
+		if desc.Override != nil {
 			return true
 		}
-	}
-	return false
-}
-
-// matches reports whether a descriptor ends at a rule, or meets one whose list decides.
-// A rule that only leads to others is none.
-func (d *domain) matches(desc *weir.Descriptor) bool {
-	if desc.Override != nil {
-		return true
-	}
-	lv := &d.root
-	for i := range desc.Entries {
-		e := &desc.Entries[i]
-		rule, _ := lv.find(e)
-		switch {
-		case rule == nil:
-			return false
-		case rule.deny.has(e.Value) || rule.allow.has(e.Value):
+		// A rule that only leads to others says nothing.
+		if rule, v := d.follow(desc.Entries); v != noRule && (v != limited || rule.isTerminal()) {
 			return true
 		}
-		if rule.isLast(desc.Entries[i+1:]) {
-			return rule.isTerminal()
-		}
-		lv = &rule.kids
 	}
 	return false
 }
