@@ -3,6 +3,7 @@
 package guesses
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,12 +38,6 @@ type Bound struct {
 // of all; zero means Each and Total. log is told of wrong guesses, at most once a
 // second; nil means nowhere.
 func New(each, total int64, log *slog.Logger) (*Bound, error) {
-	if each == 0 {
-		each = Each
-	}
-	if total == 0 {
-		total = Total
-	}
 	b := &Bound{store: memory.New(memory.Options{MaxBytes: memory.MinBytes}), faults: faults.New(log)}
 	limit := func(scope string, count int64) (*weir.Limiter, error) {
 		rule := weir.PerMinute(count, algorithm.TokenBucket)
@@ -50,8 +45,8 @@ func New(each, total int64, log *slog.Logger) (*Bound, error) {
 		return weir.New(b.store, weir.Limits{rule}, weir.Options{})
 	}
 	var err error
-	if b.one, err = limit("guesses of a client", each); err == nil {
-		b.all, err = limit("guesses", total)
+	if b.one, err = limit("guesses of a client", cmp.Or(each, Each)); err == nil {
+		b.all, err = limit("guesses", cmp.Or(total, Total))
 	}
 	if err != nil {
 		b.store.Close()

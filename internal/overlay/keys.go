@@ -102,10 +102,7 @@ func (k *Keys) replace(ctx context.Context, kind Kind, t *Target, create func(no
 
 // noteKey notes that e is in the place of was; nil means none.
 func (k *Keys) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author) {
-	some := was
-	if e != nil {
-		some = e
-	}
+	some := cmp.Or(e, was)
 	words := kinds[some.Kind]
 	without := words.without
 	if some.Kind == Override {
@@ -179,7 +176,7 @@ func (k *Keys) OfClient(r *weir.Request) []Entry {
 func (k *Keys) Views(entries []Entry) []View {
 	out := make([]View, len(entries))
 	for i := range entries {
-		out[i] = entries[i].View()
+		out[i] = entries[i].view()
 		out[i].YAML = k.YAML(&entries[i])
 	}
 	return out

@@ -108,13 +108,6 @@ type limitRefs struct {
 	byLimit atomic.Pointer[map[*weir.Limit]LimitRef]
 }
 
-func (r *limitRefs) all() []LimitRef {
-	if r.list == nil {
-		return nil
-	}
-	return r.list()
-}
-
 // of returns the words of a limit. Rules that were reloaded have other limits: then all
 // are read again, once.
 func (r *limitRefs) of(l *weir.Limit) (LimitRef, bool) {
@@ -124,7 +117,7 @@ func (r *limitRefs) of(l *weir.Limit) (LimitRef, bool) {
 		}
 	}
 	known := make(map[*weir.Limit]LimitRef)
-	for _, p := range r.all() {
+	for _, p := range r.list() {
 		known[p.Limit] = p
 	}
 	r.byLimit.Store(&known)
@@ -135,7 +128,7 @@ func (r *limitRefs) of(l *weir.Limit) (LimitRef, bool) {
 // byID returns the limits by what names them on every node.
 func (r *limitRefs) byID() map[limitID]LimitRef {
 	all := map[limitID]LimitRef{}
-	for _, p := range r.all() {
+	for _, p := range r.list() {
 		all[p.limitID()] = p
 	}
 	return all

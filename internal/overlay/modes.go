@@ -20,7 +20,7 @@ type Modes struct {
 }
 
 // LimitRefs returns the limits whose mode can be changed.
-func (m *Modes) LimitRefs() []LimitRef { return m.variants.refs.all() }
+func (m *Modes) LimitRefs() []LimitRef { return m.variants.refs.list() }
 
 // Set gives limits another mode for d, or until it is taken back if d is zero,
 // all or none of them. What they have counted stays, and goes on.

@@ -73,6 +73,9 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	if opt.Rules == nil || opt.Board == nil {
 		return nil, errors.New("overlay: no rules or no board: set Options.Rules and Options.Board")
 	}
+	if opt.LimitRefs == nil {
+		opt.LimitRefs = func() []LimitRef { return nil }
+	}
 	if opt.Restarts == nil {
 		opt.Restarts = (*weir.Limit).Restarts
 	}

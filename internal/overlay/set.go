@@ -44,7 +44,11 @@ func newSet(entries []Entry, old *set) *set {
 	if len(entries) == 0 {
 		return nil
 	}
-	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[limitID]*switched{}}
+	if old == nil {
+		old = &set{}
+	}
+	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[limitID]*switched{},
+		clients: map[client]*clientBan{}, addresses: map[addressClient]*clientBan{}}
 	for i := range entries {
 		e := &entries[i]
 		if !e.isKnown() {
@@ -74,9 +78,6 @@ func newSet(entries []Entry, old *set) *set {
 			m.override = e
 		}
 	}
-	if old == nil {
-		return s
-	}
 	for at, m := range s.marks {
 		if was := old.marks[at]; was != nil && m.same(was) {
 			m.made.list.Store(was.made.list.Load())
@@ -92,12 +93,9 @@ func newSet(entries []Entry, old *set) *set {
 
 // banClient adds the ban of a client. Its limit is that of old, if there is one.
 func (s *set) banClient(e *Entry, old *set) {
-	if s.clients == nil {
-		s.clients = map[client]*clientBan{}
-	}
 	at, b := client{e.Domain, e.Entries[0].Key, e.Entries[0].Value}, &clientBan{entry: e}
-	if old != nil && old.clients[at] != nil {
-		b.limit = old.clients[at].limit
+	if was := old.clients[at]; was != nil {
+		b.limit = was.limit
 	} else {
 		b.limit = banLimit(at.key, at.domain+"/"+at.key, time.Second)
 	}
@@ -105,9 +103,6 @@ func (s *set) banClient(e *Entry, old *set) {
 	p, ok := address.Parse(at.value)
 	if !ok {
 		return
-	}
-	if s.addresses == nil {
-		s.addresses = map[addressClient]*clientBan{}
 	}
 	by := addressClient{at.domain, at.key, p}
 	// Of two spellings, the ban that ends last holds.

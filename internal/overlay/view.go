@@ -26,9 +26,9 @@ type View struct {
 	YAML string `json:"yaml"`
 }
 
-// View returns e as operators are told of it.
-func (e *Entry) View() View {
-	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: e.Key, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, YAML: e.YAML()}
+// view returns e as operators are told of it, but for its lines.
+func (e *Entry) view() View {
+	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: e.Key, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By}
 	if e.Kind == Override {
 		v.Rate, v.Burst = e.Rate(), e.Burst
 	}
@@ -80,12 +80,10 @@ func (v *SwitchView) String() string {
 func (e *Entry) switchView(p LimitRef) SwitchView {
 	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
 	if e.Mode == Enforced {
-		percent := e.Percent
-		v.Percent = &percent
+		v.Percent = new(e.Percent)
 	}
 	if p.Limit != nil {
-		rules := SettingOf(p.Limit).String()
-		v.Rules, v.YAML = &rules, p.yaml(e.Setting())
+		v.Rules, v.YAML = new(SettingOf(p.Limit).String()), p.yaml(e.Setting())
 	}
 	return v
 }
@@ -95,6 +93,5 @@ func (e *Entry) end() *time.Time {
 	if e.Until == 0 {
 		return nil
 	}
-	end := time.UnixMicro(e.Until).UTC()
-	return &end
+	return new(time.UnixMicro(e.Until).UTC())
 }
