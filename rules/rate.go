@@ -98,23 +98,16 @@ func ttlOf(d time.Duration) string {
 // unit checks that the period is given once, in a way that exists.
 func (b *builder) unit(leases bool) {
 	s := b.spec
+	if s.Unit != nil && *s.Unit < 0 {
+		text := textOf(s.Node.find("unit"))
+		b.faults++
+		b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
+	}
 	ways := 0
-	if s.Unit != nil {
-		ways++
-		if *s.Unit < 0 {
-			text := textOf(s.Node.find("unit"))
-			b.faults++
-			b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
+	for _, is := range []bool{s.Unit != nil, s.Period != nil, s.Limit != nil && s.Limit.Period > 0, leases && b.s.TTL != nil} {
+		if is {
+			ways++
 		}
-	}
-	if s.Period != nil {
-		ways++
-	}
-	if s.Limit != nil && s.Limit.Period > 0 {
-		ways++
-	}
-	if leases && b.s.TTL != nil {
-		ways++
 	}
 	switch {
 	case ways > 1:

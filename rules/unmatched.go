@@ -142,27 +142,21 @@ func shortened(text string) string {
 // suggestNear says what a descriptor that no rule is matched by was meant to be: a list whose
 // keys are near, the same in another order, or a longer one that begins so.
 func suggestNear(s *Set, domain string, desc *weir.Descriptor, lists [][]string) string {
-	var known [][]string
-	var words []string
-	add := func(keys []string) {
-		known = append(known, keys)
-		for _, key := range keys {
-			if !slices.Contains(words, key) {
-				words = append(words, key)
-			}
-		}
-	}
-	for _, keys := range lists {
-		add(keys)
-	}
+	known := slices.Clone(lists)
 	if d := s.domains[domain]; d != nil {
 		for _, l := range d.keyLists {
-			add(l.Keys)
+			known = append(known, l.Keys)
 		}
 		for _, r := range s.rules {
 			if r.Domain == domain && r.TierBy != "" {
-				add(append(slices.Clip(r.Keys), r.TierBy))
+				known = append(known, append(slices.Clip(r.Keys), r.TierBy))
 			}
+		}
+	}
+	var words []string
+	for _, key := range slices.Concat(known...) {
+		if !slices.Contains(words, key) {
+			words = append(words, key)
 		}
 	}
 	want := keysIn(desc)
