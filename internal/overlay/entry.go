@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -182,37 +181,6 @@ func (e *Entry) Rate() string {
 	return fmt.Sprintf("%d/%s", e.Count, period.Format(time.Duration(e.Period)*time.Microsecond))
 }
 
-// YAML returns what the entry amounts to in a rules file for whom knows no rules: a
-// line under the rule that the one of Entries is matched by. There it takes the place
-// of all limits of the rule, and a * in the value makes it a pattern. Of several
-// entries it cannot say which of them are a rule's, and is a comment that says so.
-// See [Overlay.YAML].
-func (e *Entry) YAML() string {
-	if len(e.Entries) > 1 {
-		return "# no line in a rules file does this by itself: which of the entries are a rule's is not known here"
-	}
-	value := ""
-	if n := len(e.Entries); n > 0 {
-		value = quote(e.Entries[n-1].Value)
-	}
-	switch e.Kind {
-	case Ban:
-		return "deny: [" + value + "]"
-	case BanDomain:
-		return "deny: {" + quote(e.Entries[0].Key) + ": [" + value + "]}"
-	case Allow:
-		return "allow: [" + value + "]"
-	}
-	limit := "name: " + quote(e.Limit) + ", limit: " + e.Rate()
-	if e.Algorithm == "concurrency" {
-		limit += ", ttl: " + period.Format(time.Duration(e.Period)*time.Microsecond)
-	}
-	if e.Burst > 0 {
-		limit += fmt.Sprintf(", burst: %d", e.Burst)
-	}
-	return "overrides: {" + value + ": {" + limit + ", algorithm: " + e.Algorithm + "}}"
-}
-
 // describe returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z",
 // "10% until 2026-01-02T15:04:05Z".
 func (e *Entry) describe() string {
@@ -235,7 +203,3 @@ func until(at int64) string {
 	}
 	return " until " + time.UnixMicro(at).UTC().Format(time.RFC3339)
 }
-
-// quote writes s for YAML, which reads what Go escapes. JSON leaves control characters
-// that YAML does not take, and U+0085, which ends a line there.
-func quote(s string) string { return strconv.Quote(s) }

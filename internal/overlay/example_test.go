@@ -41,7 +41,7 @@ func Example() {
 		fmt.Println(name, d.Allowed(), d.Remaining, err)
 	}
 	for _, e := range over.Keys.All() {
-		fmt.Println(e.YAML())
+		fmt.Println(e.Kind, e.Key)
 	}
 	// Output:
 	// <nil>
@@ -49,8 +49,8 @@ func Example() {
 	// acme true 4999 <nil>
 	// mallory false 0 <nil>
 	// bob true 99 <nil>
-	// overrides: {"acme": {name: "100/minute", limit: 5000/minute, algorithm: token_bucket}}
-	// deny: ["mallory"]
+	// override acme
+	// ban mallory
 }
 
 // An operator promotes a limit that only counted so far, for an hour: what was

@@ -21,7 +21,7 @@ func FuzzDocument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		entries, err := overlay.Decode(data)
 		for i := range entries {
-			_, _ = entries[i].YAML(), entries[i].Rate()
+			_ = entries[i].Rate()
 		}
 		if err != nil {
 			return

@@ -187,7 +187,7 @@ func (k *Keys) Views(entries []Entry) []View {
 // the comment says why.
 func (k *Keys) YAML(e *Entry) string {
 	if k.yaml == nil {
-		return e.YAML()
+		return ""
 	}
 	lines := k.yaml(e)
 	if e.Until == 0 || !slices.ContainsFunc(strings.Split(lines, "\n"), func(l string) bool { return l != "" && l[0] != '#' }) {

@@ -34,7 +34,7 @@ func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() i
 	n := &laid{log: &logs{}}
 	var err error
 	n.Overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places },
+		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places }, YAML: linesOf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -502,12 +502,12 @@ func TestHistory(t *testing.T) {
 	_, err = n.Keys.Lift(ctx, key, overlay.Override, operator)
 	do(err)
 	want := [][4]string{ // the latest first
-		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", `overrides: {"ann": {name: "permin", limit: 70/minute, algorithm: token_bucket}}`},
+		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", "# override 70/minute 0"},
 		{"mode", "off", "shadow by the rules", "shadow 0"},
 		{"mode", "10% until 2023-11-14T23:13:22Z", "off", "off 0"},
 		{"mode", "shadow by the rules", "10% until 2023-11-14T23:13:22Z", "enforce 10"},
-		{"override", "50/minute burst 60", "70/minute until 2023-11-14T22:14:21Z", `overrides: {"ann": {name: "permin", limit: 70/minute, algorithm: token_bucket}}`},
-		{"override", "10/minute", "50/minute burst 60", `overrides: {"ann": {name: "permin", limit: 50/minute, burst: 60, algorithm: token_bucket}}`},
+		{"override", "50/minute burst 60", "70/minute until 2023-11-14T22:14:21Z", "# override 70/minute 0"},
+		{"override", "10/minute", "50/minute burst 60", "# override 50/minute 60"},
 	}
 	changes, err := n.Audit.Changes(ctx, 100, 0)
 	if err != nil || len(changes) != len(want) {

@@ -24,7 +24,7 @@ type Options struct {
 	// YAML returns the lines of the rules files that an entry amounts to, after a
 	// comment that says where they belong, or a comment that says why there are none. It
 	// is asked when an entry is made or told of, and must be safe for concurrent use.
-	// Nil means [Entry.YAML].
+	// Nil means that nothing is said of them.
 	YAML func(*Entry) string
 	// Node names this node in the history of changes. Zero means no name.
 	Node string

@@ -101,7 +101,7 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 		if r.live != nil {
 			return r.live.Set().KeyLines(c)
 		}
-		return e.YAML() + "\n"
+		return fmt.Sprintf("deny: {%q: [%q]}\n", e.Entries[0].Key, e.Entries[0].Value)
 	default:
 		c.Action = rules.OverrideKey
 	}

@@ -192,11 +192,11 @@ func TestAudit(t *testing.T) {
 		srv.allowed(t, true)
 	}
 	for _, c := range []struct{ path, body, yaml string }{
-		{"ban", `,"seconds":60`, `deny: ["ann"]`},
+		{"ban", `,"seconds":60`, `# ban 0/0s 0`},
 		{"ban", `,"seconds":0`, ``},
-		{"allow", `,"seconds":60`, `allow: ["ann"]`},
+		{"allow", `,"seconds":60`, `# allow 0/0s 0`},
 		{"allow", `,"seconds":0`, ``},
-		{"override", `,"rate":"50/hour"`, `overrides: {"ann": {name: "perhour", limit: 50/hour, algorithm: fixed_window}}`},
+		{"override", `,"rate":"50/hour"`, `# override 50/hour 0`},
 		{"override", `,"rate":"none"`, ``},
 		{"grant", `,"units":2`, ``},
 		{"reset", ``, ``},

@@ -38,7 +38,8 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	if !ok {
 		board = clocked.New(t)
 	}
-	laid := overlay.Options{Rules: rules, Board: board, Node: "n1"}
+	laid := overlay.Options{Rules: rules, Board: board, Node: "n1",
+		YAML: func(e *overlay.Entry) string { return fmt.Sprintf("# %s %s %d", e.Kind, e.Rate(), e.Burst) }}
 	if limits, ok := rules.(weir.Limits); ok {
 		laid.LimitRefs = func() []overlay.LimitRef { return places(limits) }
 	}
