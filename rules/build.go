@@ -15,9 +15,6 @@ import (
 // build returns the limit, or nil if there is a fault in it.
 func (b *builder) build(name, scope string) *Limit {
 	l := &Limit{Replaces: b.spec.Replaces, at: b.spec.Node, rolls: b.s.Rollout != nil}
-	if name == "" {
-		name = b.spec.Name
-	}
 	// The reference knows no names but those that are given.
 	l.alias = name
 	if name == "" {
@@ -101,15 +98,12 @@ func (b *builder) defaultName(scope string) string {
 
 // unlimited checks that nothing else is said.
 func (b *builder) unlimited() {
-	if b.dialect.flat {
-		// The reference accepts a unit that is none.
-		if b.spec.Unit != nil && *b.spec.Unit > 0 {
-			b.fault(b.spec.Node.where("unit"), b.path, "leave the unit out", unitWhenUnlimited)
-		}
-		return
-	}
-	if b.spec.Unit != nil {
+	// The reference accepts a unit that is none.
+	if b.spec.Unit != nil && (*b.spec.Unit > 0 || !b.dialect.flat) {
 		b.fault(b.spec.Node.where("unit"), b.path, "leave the unit out", unitWhenUnlimited)
+	}
+	if b.dialect.flat {
+		return
 	}
 	for _, key := range []string{"limit", "requests_per_unit", "period", "unit_multiplier"} {
 		if n := b.spec.Node.find(key); n != nil {

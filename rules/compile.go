@@ -69,14 +69,16 @@ func (c *compiler) lists(f *fileSpec) {
 		if d.deny == nil {
 			d.deny = map[string]*denyList{}
 		}
-		if d.deny[l.name] == nil {
-			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
+		list := d.deny[l.name]
+		if list == nil {
+			list = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
+			d.deny[l.name] = list
 		}
 		c.lint.key(l.name, l.node, c.path)
-		if len(l.value) > 0 && d.deny[l.name].first == nil {
-			d.deny[l.name].first = l.value[0].node
+		if len(l.value) > 0 && list.first == nil {
+			list.first = l.value[0].node
 		}
-		c.values(&d.deny[l.name].values, l.name, l.value)
+		c.values(&list.values, l.name, l.value)
 	}
 	for _, l := range f.Allow {
 		if d.allow == nil {

@@ -1,6 +1,10 @@
 package rules
 
-import "github.com/weirlimit/weir"
+import (
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
 
 // found is what was found for one descriptor of a request.
 type found struct {
@@ -82,10 +86,8 @@ func replaced(l *Limit, all []found) bool {
 	}
 	for i := range all {
 		for _, other := range all[i].limits {
-			for _, name := range other.Replaces {
-				if name == l.alias {
-					return true
-				}
+			if slices.Contains(other.Replaces, l.alias) {
+				return true
 			}
 		}
 	}

@@ -126,21 +126,17 @@ func describeCodes(set *weir.Codes) string {
 		if !set.Has(code) {
 			continue
 		}
-		last := code
-		for last < maxStatus && set.Has(last+1) {
+		// A run is cut at the hundreds, so that whole classes show.
+		last, class := code, code-code%100+99
+		for last < class && set.Has(last+1) {
 			last++
 		}
-		// A run is cut at the hundreds where that gives whole classes.
-		if class := code - code%100 + 99; code%100 == 0 && last >= class {
-			parts, code = append(parts, fmt.Sprintf("%dxx", code/100)), class
-			continue
-		}
-		if next := code - code%100 + 99; last > next {
-			last = next
-		}
-		if last == code {
+		switch {
+		case last-code == 99:
+			parts = append(parts, fmt.Sprintf("%dxx", code/100))
+		case last == code:
 			parts = append(parts, strconv.Itoa(code))
-		} else {
+		default:
 			parts = append(parts, fmt.Sprintf("%d-%d", code, last))
 		}
 		code = last

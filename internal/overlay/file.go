@@ -59,7 +59,7 @@ func OpenFile(path string) (*File, error) {
 
 // part returns what is behind the path of the document of a name.
 func part(name string) (string, error) {
-	p := name[len(name)-len(filepath.Ext(name)):]
+	p := filepath.Ext(name)
 	if parts[p] == nil {
 		return "", fmt.Errorf("overlay: no file for a document %q", name)
 	}

@@ -79,10 +79,10 @@ func (p *page[E]) putBack(ctx context.Context, was int64) error {
 		return err
 	}
 	d, err := p.board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: data})
-	if err != nil {
-		if errors.Is(err, documents.ErrChanged) {
-			return nil // another node was faster: the next look shows
-		}
+	switch {
+	case errors.Is(err, documents.ErrChanged):
+		return nil // another node was faster: the next look shows
+	case err != nil:
 		return err
 	}
 	p.board.logger.Warn("operator changes lost by the store were restored", "document", p.name, "version", d.Version)
