@@ -229,17 +229,17 @@ func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 
 // choices compiles the limits for single values of the entry with the given key.
 // What names a value in messages begins with prefix.
-func (c *compiler) choices(spec *descriptorSpec, rule *Rule, given ordered[limitList], key, prefix string) ([]Choice, *choices) {
-	var list []Choice
-	all := &choices{}
+func (c *compiler) choices(spec *descriptorSpec, rule *Rule, given ordered[limitList], key, prefix string) (
+	list []Choice, found *choices) {
+	found = &choices{}
 	for _, o := range given {
 		ls := c.limitList(spec, o.value, rule, "", prefix+quoteStep(o.name))
 		list = append(list, Choice{Value: o.name, Limits: ls})
-		c.lint.choice(all, o.name, o.node, c.path)
+		c.lint.choice(found, o.name, o.node, c.path)
 		c.lint.value(key, o.name, o.node, c.path)
-		all.add(o.name, ls)
+		found.add(o.name, ls)
 	}
-	return list, all
+	return list, found
 }
 
 func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {

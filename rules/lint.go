@@ -30,7 +30,8 @@ type want struct {
 
 // linter returns the linter of a file.
 func (c *compiler) linter() *linter {
-	return &linter{report: c.report, quiet: !c.lints, names: map[string]*Limit{}, pools: map[string]bool{}, form: c.opt.EntryForm}
+	return &linter{report: c.report, quiet: !c.lints, form: c.opt.EntryForm,
+		names: map[string]*Limit{}, pools: map[string]bool{}}
 }
 
 // warn reports a warning at n, unless the linter is quiet.
@@ -83,7 +84,8 @@ func (l *linter) level(lv *level, path string) {
 			continue
 		}
 		if first, ok := b.wild.find(anything); ok {
-			l.warn(b.bare.node, join(path, b.bare.Key), "leave one of them out", "never reached: the value %s takes everything", `"`+first.Value+`"`)
+			l.warn(b.bare.node, join(path, b.bare.Key), "leave one of them out",
+				"never reached: the value %q takes everything", first.Value)
 		}
 	}
 }

@@ -306,11 +306,10 @@ func (l *linter) otherForm(key, value string) (msg, hint string) {
 // text in which * stands for any text, so v1.* is well, and /v1/.* is not.
 func isRegexp(key, value string) bool {
 	switch {
-	case strings.HasPrefix(value, "^"), strings.HasPrefix(value, "~") && key == "path", strings.HasSuffix(value, "$") && len(value) > 1 && key == "path":
-		return true
-	case strings.Contains(value, "(?"), strings.Contains(value, ".+"):
-		return true
-	case strings.Contains(value, "(") && strings.Contains(value, "|") && strings.Contains(value, ")"):
+	case strings.HasPrefix(value, "^"), key == "path" && strings.HasPrefix(value, "~"),
+		key == "path" && strings.HasSuffix(value, "$") && len(value) > 1,
+		strings.Contains(value, "(?"), strings.Contains(value, ".+"),
+		strings.Contains(value, "(") && strings.Contains(value, "|") && strings.Contains(value, ")"):
 		return true
 	}
 	// A text may end in a dot before the *, as v1.* does.

@@ -159,7 +159,7 @@ func check(sources []source, opt Options, lint bool) (*Set, Errors) {
 		r.file = s.name
 		before := r.faults
 		c.set.files = append(c.set.files, s.name)
-		n := r.parse(s.text, limits{bytes: opt.MaxBytes, depth: opt.MaxDepth, nodes: opt.MaxNodes})
+		n := r.parse(s.text, &opt)
 		if n == nil {
 			if r.faults == before {
 				c.fault(nil, "", "begin the file with domain: and a name", emptyDomain)

@@ -12,21 +12,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// limits are the caps on one file.
-type limits struct {
-	bytes, depth, nodes int
-}
-
 // parse reads the document of src, the first where the dialect ignores further
 // ones. It returns nil when there is none, or when it reported a fault.
-func (r *report) parse(src []byte, lim limits) *node {
-	if len(src) > lim.bytes {
-		r.bad(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", lim.bytes)
+func (r *report) parse(src []byte, opt *Options) *node {
+	if len(src) > opt.MaxBytes {
+		r.bad(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", opt.MaxBytes)
 		return nil
 	}
 	if at := invalidText(src); at >= 0 {
-		line, col := lineOf(src, at)
-		r.add(&Error{Line: line, Column: col, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
+		line, column := bytes.Count(src[:at], []byte("\n"))+1, at-bytes.LastIndexByte(src[:at], '\n')
+		r.add(&Error{Line: line, Column: column, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
 		return nil
 	}
 	var doc yaml.Node
@@ -43,7 +38,7 @@ func (r *report) parse(src []byte, lim limits) *node {
 	if len(doc.Content) == 0 {
 		return nil
 	}
-	c := &converter{report: r, limits: lim, anchors: map[*yaml.Node]*node{}}
+	c := &converter{report: r, opt: opt, anchors: map[*yaml.Node]*node{}}
 	n := c.convert(doc.Content[0], 0)
 	if c.failed || n.kind == null {
 		return nil
@@ -71,7 +66,7 @@ func (r *report) further(src []byte, dec *yaml.Decoder) bool {
 // except on the first line and where it knows none.
 func (r *report) syntax(src []byte, err error) {
 	text := err.Error()
-	e := &Error{Msg: fmt.Sprintf(r.dialect.texts[badYAML], text)}
+	e := &Error{}
 	msg := strings.TrimPrefix(text, "yaml: ")
 	if rest, ok := strings.CutPrefix(msg, "line "); ok {
 		line, after, _ := strings.Cut(rest, ": ")
@@ -81,12 +76,12 @@ func (r *report) syntax(src []byte, err error) {
 	} else if !r.dialect.flat && !strings.HasPrefix(msg, "unknown anchor") {
 		e.Line = 1
 	}
-	if !r.dialect.flat {
-		e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
-		if indentedByTab(src, e.Line) {
-			e.Hint = "indent with spaces, not with a tab"
-		}
+	if r.dialect.flat {
+		msg = text
+	} else if indentedByTab(src, e.Line) {
+		e.Hint = "indent with spaces, not with a tab"
 	}
+	e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
 	r.add(e)
 }
 
@@ -114,15 +109,10 @@ func invalidText(src []byte) int {
 	return -1
 }
 
-func lineOf(src []byte, at int) (line, col int) {
-	before := src[:at]
-	return bytes.Count(before, []byte("\n")) + 1, at - bytes.LastIndexByte(before, '\n')
-}
-
 // converter makes nodes of the parser's tree.
 type converter struct {
 	*report
-	limits
+	opt *Options
 	// anchors holds what aliases stand for; nil while it is being converted.
 	anchors map[*yaml.Node]*node
 	failed  bool
@@ -147,8 +137,8 @@ func (c *converter) nodeOf(at *yaml.Node, k kind) *node {
 // aliases written out is larger than it may be.
 func (c *converter) grow(n, child *node, at *yaml.Node) {
 	n.size += child.size
-	if n.size > c.nodes {
-		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.nodes)
+	if n.size > c.opt.MaxNodes {
+		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.opt.MaxNodes)
 	}
 }
 
@@ -156,11 +146,14 @@ func (c *converter) convert(at *yaml.Node, depth int) *node {
 	if c.failed {
 		return c.nodeOf(at, null)
 	}
-	if depth > c.depth {
-		return c.fail(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.depth)
+	if depth > c.opt.MaxDepth {
+		return c.fail(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.opt.MaxDepth)
 	}
 	if at.Kind == yaml.AliasNode {
-		return c.alias(at, depth)
+		if n, begun := c.anchors[at.Alias]; begun && n == nil {
+			return c.fail(at, "", "*%s stands within what it means", at.Value)
+		}
+		return c.convert(at.Alias, depth)
 	}
 	if at.Anchor == "" {
 		return c.convertNode(at, depth)
@@ -172,17 +165,6 @@ func (c *converter) convert(at *yaml.Node, depth int) *node {
 	n := c.convertNode(at, depth)
 	c.anchors[at] = n
 	return n
-}
-
-func (c *converter) alias(at *yaml.Node, depth int) *node {
-	n, begun := c.anchors[at.Alias]
-	switch {
-	case n != nil:
-		return n
-	case begun:
-		return c.fail(at, "", "*%s stands within what it means", at.Value)
-	}
-	return c.convert(at.Alias, depth)
 }
 
 // convertNode converts what is no alias.
