@@ -229,10 +229,10 @@ func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 
 // choices compiles the limits for single values of the entry with the given key.
 // What names a value in messages begins with prefix.
-func (c *compiler) choices(spec *descriptorSpec, rule *Rule, given ordered[limitList], key, prefix string) (
+func (c *compiler) choices(spec *descriptorSpec, rule *Rule, specs ordered[limitList], key, prefix string) (
 	list []Choice, found *choices) {
 	found = &choices{}
-	for _, o := range given {
+	for _, o := range specs {
 		ls := c.limitList(spec, o.value, rule, "", prefix+quoteStep(o.name))
 		list = append(list, Choice{Value: o.name, Limits: ls})
 		c.lint.choice(found, o.name, o.node, c.path)

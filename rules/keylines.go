@@ -278,14 +278,14 @@ func (w *keyWriter) lines() string {
 		return b.String()
 	}
 	member := w.member()
-	line, place, text := w.leaf.Line, "beside its key", flowPair(&member)
+	line, at, text := w.leaf.Line, "beside its key", flowPair(&member)
 	switch old := w.leaf.node.find("overrides"); {
 	case old == nil:
 		text = "overrides: {" + text + "}"
 	case old.pair(w.value) != nil:
-		line, place = old.pair(w.value).key.line, "in the place of its override for "+quote(w.value)
+		line, at = old.pair(w.value).key.line, "in the place of its override for "+quote(w.value)
 	default:
-		line, place = old.line, "into its overrides"
+		line, at = old.line, "into its overrides"
 	}
-	return fmt.Sprintf("# %s:%d, rule %s: %s\n%s\n", w.leaf.File, line, w.leaf.Path, place, text)
+	return fmt.Sprintf("# %s:%d, rule %s: %s\n%s\n", w.leaf.File, line, w.leaf.Path, at, text)
 }

@@ -7,40 +7,6 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// linter warns of what is allowed and yet likely wrong, while a file is being
-// compiled.
-type linter struct {
-	*report
-	// quiet: it warns of nothing.
-	quiet bool
-	// names holds the limits of the domain by name, and wants what is to be
-	// replaced.
-	names map[string]*Limit
-	wants []want
-	pools map[string]bool
-	// form is Options.EntryForm, or nil.
-	form func(key, value string) (string, error)
-}
-
-type want struct {
-	name string
-	by   *Limit
-	path string
-}
-
-// linter returns the linter of a file.
-func (c *compiler) linter() *linter {
-	return &linter{report: c.report, quiet: !c.lints, form: c.opt.EntryForm,
-		names: map[string]*Limit{}, pools: map[string]bool{}}
-}
-
-// warn reports a warning at n, unless the linter is quiet.
-func (l *linter) warn(n *node, path, hint, format string, args ...any) {
-	if !l.quiet {
-		l.report.warn(n, path, hint, format, args...)
-	}
-}
-
 // wildcard warns if a pattern that is about to be added to w can never be
 // chosen. A pattern that fits the text of another one, stars and all, fits
 // whatever the other one fits.

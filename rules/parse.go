@@ -254,8 +254,8 @@ func (n *node) dropMerged() {
 		return // the usual case: nothing is merged
 	}
 	n.pairs = slices.DeleteFunc(n.pairs, func(p pair) bool {
-		isGiven := p.merged && has[p.name]
+		isHidden := p.merged && has[p.name]
 		has[p.name] = true
-		return isGiven
+		return isHidden
 	})
 }

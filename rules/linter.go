@@ -1,0 +1,35 @@
+package rules
+
+// linter warns of what is allowed and yet likely wrong, while a file is being
+// compiled.
+type linter struct {
+	*report
+	// warns: else it says nothing.
+	warns bool
+	// names holds the limits of the domain by name, and wants what is to be
+	// replaced.
+	names map[string]*Limit
+	wants []want
+	pools map[string]bool
+	// form is Options.EntryForm, or nil.
+	form func(key, value string) (string, error)
+}
+
+type want struct {
+	name string
+	by   *Limit
+	path string
+}
+
+// linter returns the linter of a file.
+func (c *compiler) linter() *linter {
+	return &linter{report: c.report, warns: c.lints, form: c.opt.EntryForm,
+		names: map[string]*Limit{}, pools: map[string]bool{}}
+}
+
+// warn reports a warning at n, if the linter warns.
+func (l *linter) warn(n *node, path, hint, format string, args ...any) {
+	if l.warns {
+		l.report.warn(n, path, hint, format, args...)
+	}
+}
