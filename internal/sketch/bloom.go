@@ -50,14 +50,11 @@ func checkBloom(size int64, hashes int) error {
 // bits = -keys*ln(p)/ln(2)^2, hashes = bits/keys*ln(2). One in a hundred costs
 // 9.6 bits a key and 7 hashes, one in a thousand 14.4 and 10.
 //
-// keys is at least 1, p is between 0 and 1. A result that is too large is an
-// error.
+// Requires: p is between 0 and 1. Too few keys, and a result that is too large, are
+// errors.
 func bloomSize(keys int64, p float64) (size int64, hashes int, err error) {
 	if keys < 1 {
 		return 0, 0, fmt.Errorf("sketch: Bloom filter for %d keys: expect at least 1", keys)
-	}
-	if !(p > 0 && p < 1) {
-		return 0, 0, fmt.Errorf("sketch: share of false positives is %v: choose a value between 0 and 1, such as 0.01", p)
 	}
 	m := math.Ceil(-float64(keys) * math.Log(p) / (math.Ln2 * math.Ln2))
 	k := math.Max(1, math.Round(m/float64(keys)*math.Ln2))

@@ -69,26 +69,16 @@ func checkTable(depth, width int) error {
 
 // countMinSize returns the depth and width for which, after units have been
 // added in all, a key is over-estimated by more than maxError units with a
-// chance of at most missed: width >= e*units/maxError, depth >= ln(1/missed).
+// chance of at most p: width >= e*units/maxError, depth >= ln(1/p).
 //
-// units and maxError are at least 1, missed is between 0 and 1. The width is a
-// power of two. A result too large for [NewCountMin] is an error.
-func countMinSize(units, maxError int64, failure float64) (depth, width int, err error) {
-	if units < 1 || maxError < 1 {
-		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d: both must be at least 1", units, maxError)
-	}
-	if !(failure > 0 && failure < 1) {
-		return 0, 0, fmt.Errorf("sketch: chance of a larger error is %v: choose a value between 0 and 1, such as 0.02", failure)
-	}
-	d := math.Max(1, math.Ceil(-math.Log(failure)))
+// Requires: units and maxError are at least 1, p is between 0 and 1. The width is
+// a power of two; it is an error if it is too large for [NewCountMin].
+func countMinSize(units, maxError int64, p float64) (depth, width int, err error) {
 	w := math.Ceil(math.E * float64(units) / float64(maxError))
-	if d > MaxDepth {
-		return 0, 0, fmt.Errorf("sketch: a chance of %v needs %.0f rows: at most %d are kept, choose a larger chance", failure, d, MaxDepth)
-	}
 	if w > MaxWidth {
 		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d need %.0f columns: at most %d are kept, choose a larger error", units, maxError, w, MaxWidth)
 	}
-	return int(d), powerOfTwo(int(w)), nil
+	return max(1, int(math.Ceil(-math.Log(p)))), powerOfTwo(int(w)), nil
 }
 
 // Width returns the number of columns.

@@ -1,14 +1,23 @@
 package sketch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 )
 
-// WindowOptions sizes a [Window]: by an error target (Limit, Units, MaxError,
-// Failure; Keys, FalsePositives) or directly (Depth, Width; BloomBits,
-// BloomHashes). Sizes are those of one generation over all shards.
+const (
+	// failure is the chance that a key is over-estimated by more than the error that
+	// a window is sized for.
+	failure = 0.02
+	// falsePositives is the share of keys that a generation wrongly takes for seen.
+	falsePositives = 0.01
+)
+
+// WindowOptions sizes a [Window]: by an error target (Limit, Units, MaxError; Keys)
+// or directly (Depth, Width; BloomBits, BloomHashes). Sizes are those of one
+// generation over all shards.
 type WindowOptions struct {
 	// Period is W in microseconds, at least 1. Zero means a missing period,
 	// which is an error.
@@ -25,10 +34,8 @@ type WindowOptions struct {
 	// MaxError is the tolerated over-estimate as a share of Limit. Zero means
 	// 0.02.
 	MaxError float64
-	// Failure is the chance that a key is over-estimated by more than that. Zero
-	// means 0.02.
-	Failure float64
-	// Depth is the number of rows. Zero means what Failure asks for: 4 for 0.02.
+	// Depth is the number of rows. Zero means 4, with which a key is over-estimated by
+	// more than that with a chance of 0.02.
 	Depth int
 	// Width is the number of columns, rounded up to a power of two. Zero means
 	// what Units and MaxError ask for, or 65536 if Units is zero.
@@ -36,14 +43,11 @@ type WindowOptions struct {
 
 	// Keys is how many keys are seen in one period. Zero means 100,000.
 	Keys int64
-	// FalsePositives is the tolerated share of keys that a generation wrongly
-	// takes for seen. Zero means 0.01.
-	FalsePositives float64
-	// BloomBits is the number of bits of the Bloom filter. Zero means what Keys
-	// and FalsePositives ask for.
+	// BloomBits is the number of bits of the Bloom filter. Zero means as many that a
+	// generation wrongly takes one key in a hundred for seen.
 	BloomBits int64
-	// BloomHashes is the number of positions kept for a key. Zero means what
-	// Keys and FalsePositives ask for.
+	// BloomHashes is the number of positions kept for a key. Zero means what suits
+	// that share.
 	BloomHashes int
 
 	// Shards is the number of locks, a power of two, at most 1024. Zero means
@@ -72,9 +76,7 @@ func (o WindowOptions) sized() (WindowOptions, error) {
 	if o.Period < 1 {
 		return o, fmt.Errorf("sketch: window of %d µs: set Period to at least 1", o.Period)
 	}
-	if o.SubWindows == 0 {
-		o.SubWindows = 4
-	}
+	o.SubWindows = cmp.Or(o.SubWindows, 4)
 	if o.SubWindows < 1 || o.SubWindows > 64 {
 		return o, fmt.Errorf("sketch: window of %d sub-windows: choose 1 to 64", o.SubWindows)
 	}
@@ -92,12 +94,7 @@ func (o WindowOptions) sized() (WindowOptions, error) {
 }
 
 func (o WindowOptions) sizedCounters() (WindowOptions, error) {
-	if o.MaxError == 0 {
-		o.MaxError = 0.02
-	}
-	if o.Failure == 0 {
-		o.Failure = 0.02
-	}
+	o.MaxError = cmp.Or(o.MaxError, 0.02)
 	if o.Units < 0 || o.Limit < 0 || !(o.MaxError > 0 && o.MaxError <= 1) {
 		return o, fmt.Errorf("sketch: window for %d units, limit %d, error %v: neither may be negative, and the error is a share of the limit up to 1", o.Units, o.Limit, o.MaxError)
 	}
@@ -110,19 +107,14 @@ func (o WindowOptions) sizedCounters() (WindowOptions, error) {
 		units = int64(min(float64(o.Units)*float64(o.SubWindows+1)/float64(o.SubWindows), math.MaxInt64/2))
 		maxError = max(1, int64(o.MaxError*float64(o.Limit)))
 	}
-	depth, width, err := countMinSize(units, maxError, o.Failure)
+	depth, width, err := countMinSize(units, maxError, failure)
 	if err != nil {
 		return o, err
 	}
-	if o.Depth == 0 {
-		o.Depth = depth
+	if o.Units == 0 {
+		width = 1 << 16
 	}
-	if o.Width == 0 {
-		o.Width = width
-		if o.Units == 0 {
-			o.Width = 1 << 16
-		}
-	}
+	o.Depth, o.Width = cmp.Or(o.Depth, depth), cmp.Or(o.Width, width)
 	if err := checkTable(o.Depth, o.Width); err != nil {
 		return o, err
 	}
@@ -131,22 +123,12 @@ func (o WindowOptions) sizedCounters() (WindowOptions, error) {
 }
 
 func (o WindowOptions) sizedBloom() (WindowOptions, error) {
-	if o.Keys == 0 {
-		o.Keys = 100_000
-	}
-	if o.FalsePositives == 0 {
-		o.FalsePositives = 0.01
-	}
-	size, hashes, err := bloomSize(o.Keys, o.FalsePositives)
+	o.Keys = cmp.Or(o.Keys, 100_000)
+	size, hashes, err := bloomSize(o.Keys, falsePositives)
 	if err != nil {
 		return o, err
 	}
-	if o.BloomBits == 0 {
-		o.BloomBits = size
-	}
-	if o.BloomHashes == 0 {
-		o.BloomHashes = hashes
-	}
+	o.BloomBits, o.BloomHashes = cmp.Or(o.BloomBits, size), cmp.Or(o.BloomHashes, hashes)
 	return o, checkBloom(o.BloomBits, o.BloomHashes)
 }
 
@@ -169,12 +151,7 @@ func (o WindowOptions) sizedShards() (WindowOptions, error) {
 	if o.Shards < 1 || o.Shards > most || bits.OnesCount(uint(o.Shards)) != 1 || o.Shards > o.Width {
 		return o, fmt.Errorf("sketch: window of %d shards and %d columns: choose a power of two up to %d and at least one column for each", o.Shards, o.Width, most)
 	}
-	if o.SampleEvery == 0 {
-		o.SampleEvery = 1024
-	}
-	if o.SampleKeys == 0 {
-		o.SampleKeys = 1024
-	}
+	o.SampleEvery, o.SampleKeys = cmp.Or(o.SampleEvery, 1024), cmp.Or(o.SampleKeys, 1024)
 	if o.SampleEvery > 1<<32 || o.SampleKeys < 1 || o.SampleKeys > 1<<16 {
 		return o, fmt.Errorf("sketch: sample of one key in %d, at most %d: choose up to 2^32, and 1 to 2^16 keys", o.SampleEvery, o.SampleKeys)
 	}
@@ -182,9 +159,7 @@ func (o WindowOptions) sizedShards() (WindowOptions, error) {
 }
 
 func (o WindowOptions) checkBytes() error {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 1 << 30
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<30)
 	generations := int64(o.SubWindows + 1)
 	need := generations * (4*int64(o.Depth)*int64(o.Width) + o.BloomBits/8)
 	if need > o.MaxBytes {

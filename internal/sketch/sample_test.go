@@ -10,8 +10,9 @@ import (
 
 // With every key sampled, the measured error is the true one.
 func TestStatsMeasureTheTrueError(t *testing.T) {
+	bits, hashes, _ := sketch.BloomSize(3000, 0.05)
 	o := sketch.WindowOptions{Period: second, Depth: 3, Width: 1024, Shards: 4,
-		Keys: 3000, FalsePositives: 0.05, SampleEvery: 1, SampleKeys: 1 << 16}
+		BloomBits: bits, BloomHashes: hashes, SampleEvery: 1, SampleKeys: 1 << 16}
 	w := window(t, o)
 	z, r := zipf(1, 20_000), rand.New(rand.NewPCG(5, 5))
 	type key struct {
@@ -91,8 +92,9 @@ func TestStatsMeasureTheTrueError(t *testing.T) {
 // when each generation holds the keys it was made for.
 func TestStatsMeasureFalsePositives(t *testing.T) {
 	const keys, design = 20_000, 0.02
+	bits, hashes, _ := sketch.BloomSize(keys, design)
 	w := window(t, sketch.WindowOptions{Period: second, Depth: 4, Width: 1 << 14, Shards: 4,
-		Keys: keys, FalsePositives: design, SampleEvery: 4, SampleKeys: 1 << 16})
+		BloomBits: bits, BloomHashes: hashes, SampleEvery: 4, SampleKeys: 1 << 16})
 	key := uint64(0)
 	for g := range int64(5) {
 		for range keys {

@@ -1,7 +1,9 @@
 package sketch
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"sync"
 )
@@ -57,19 +59,12 @@ type TATOptions struct {
 
 // NewTAT returns an empty sketch.
 func NewTAT(o TATOptions) (*TAT, error) {
-	if o.Depth == 0 {
-		o.Depth = 4
-	}
-	if o.Width == 0 {
-		o.Width = 1 << 18
-	}
+	o.Depth, o.Width = cmp.Or(o.Depth, 4), cmp.Or(o.Width, 1<<18)
 	if err := checkTable(o.Depth, o.Width); err != nil {
 		return nil, err
 	}
 	o.Width = powerOfTwo(o.Width)
-	if o.Shards == 0 {
-		o.Shards = min(16, o.Width)
-	}
+	o.Shards = cmp.Or(o.Shards, min(16, o.Width))
 	if o.Shards < 1 || o.Shards > 1024 || bits.OnesCount(uint(o.Shards)) != 1 || o.Shards > o.Width {
 		return nil, fmt.Errorf("sketch: arrival times in %d shards of %d columns: choose a power of two up to 1024 and at least one column for each", o.Shards, o.Width)
 	}
@@ -116,14 +111,12 @@ func (s *TATShard) Unlock() { s.mu.Unlock() }
 func (s *TATShard) Estimate(h uint64) int64 {
 	p := newProbe(h)
 	row := s.stamps
-	least := row[p.column(0, s.mask)]
-	for i := 1; ; i++ {
-		row = row[s.mask+1:]
-		if len(row) == 0 {
-			return least
-		}
+	least := int64(math.MaxInt64)
+	for i := 0; len(row) > 0; i++ {
 		least = min(least, row[p.column(i, s.mask)])
+		row = row[s.mask+1:]
 	}
+	return least
 }
 
 // Raise makes the estimate of the key with hash h at least v, changing only the
