@@ -30,20 +30,15 @@ func NewBroadcast(max int) *Broadcast {
 
 // Publish implements Queue. It never waits.
 func (b *Broadcast) Publish(_ context.Context, batch []Event) error {
-	if !b.publish(batch) {
-		return ErrClosed
-	}
-	return nil
-}
-
-// publish copies a batch to all subscribers, and reports whether the broadcast is open.
-func (b *Broadcast) publish(batch []Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subscribers {
 		b.dropped += s.add(batch)
 	}
-	return !b.closed
+	if b.closed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // Subscribers returns how many there are.

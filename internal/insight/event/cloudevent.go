@@ -55,13 +55,19 @@ type cloudEvent struct {
 
 // Type returns the event's type.
 func (e *Event) Type() string {
+	kind, _, _ := e.content()
+	return kind
+}
+
+// content returns the event's type, what it is about, and its data.
+func (e *Event) content() (kind, subject string, data any) {
 	switch {
 	case e.Record != nil:
-		return TypeRecord
+		return TypeRecord, e.Record.subject(), e.Record
 	case e.Rollup != nil:
-		return TypeRollup
+		return TypeRollup, e.Rollup.subject(), e.Rollup
 	}
-	return TypeLoss
+	return TypeLoss, "", e.Loss
 }
 
 // PartitionKey names what must be told in order: a client under a limit, a limit,
@@ -80,22 +86,15 @@ func (p *LimitRef) subject() string { return p.Domain + "/" + p.Rule }
 
 // Encode returns the event in the structured JSON form of CloudEvents 1.0.2.
 func (e *Event) Encode() ([]byte, error) {
-	out := cloudEvent{
-		SpecVersion: "1.0", ID: strconv.FormatUint(e.Sequence, 10), Source: sourcePrefix + e.Source, Type: e.Type(),
-		Time: e.Time, DataContentType: "application/json", PartitionKey: e.PartitionKey(), Region: e.Region,
-	}
-	var data any = e.Loss
-	switch {
-	case e.Record != nil:
-		data, out.Subject = e.Record, e.Record.subject()
-	case e.Rollup != nil:
-		data, out.Subject = e.Rollup, e.Rollup.subject()
-	}
-	var err error
-	if out.Data, err = json.Marshal(data); err != nil {
+	kind, subject, content := e.content()
+	data, err := json.Marshal(content)
+	if err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}
-	return json.Marshal(out)
+	return json.Marshal(cloudEvent{
+		SpecVersion: "1.0", ID: strconv.FormatUint(e.Sequence, 10), Source: sourcePrefix + e.Source, Type: kind, Subject: subject,
+		Time: e.Time, DataContentType: "application/json", PartitionKey: e.PartitionKey(), Region: e.Region, Data: data,
+	})
 }
 
 // Decode reads what Encode has written, in this version or the one before. An event
@@ -147,24 +146,26 @@ func decode(b []byte) (e Event, err error) {
 	if len(in.Data) == 0 || string(in.Data) == "null" {
 		return e, errors.New("an event without data")
 	}
-	if in.Type == typeRecordV1 || in.Type == typeRollupV1 {
-		if in.Data, err = upgradeV1(in.Data); err != nil {
-			return e, fmt.Errorf("data of %s: %w", in.Type, err)
-		}
-	}
-	if err = json.Unmarshal(in.Data, data); err != nil {
-		return e, fmt.Errorf("data of %s: %w", in.Type, err)
-	}
-	switch {
-	case e.Record != nil:
-		err = e.Record.check()
-	case e.Rollup != nil:
-		err = e.Rollup.check()
-	}
-	if err != nil {
+	if err = in.readData(data); err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)
 	}
 	return e, nil
+}
+
+// readData reads the data of either version into a *Record, a *Rollup or a *Loss.
+func (in *cloudEvent) readData(into any) (err error) {
+	if in.Type == typeRecordV1 || in.Type == typeRollupV1 {
+		if in.Data, err = upgradeV1(in.Data); err != nil {
+			return err
+		}
+	}
+	if err = json.Unmarshal(in.Data, into); err != nil {
+		return err
+	}
+	if c, ok := into.(interface{ check() error }); ok { // a loss is four numbers
+		return c.check()
+	}
+	return nil
 }
 
 // check checks what a roll-up tells.

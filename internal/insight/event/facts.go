@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,8 +21,9 @@ type facts struct {
 	addressHash, userHash, agentHash, pathHash uint64
 	// userRest is a hash of the whole user, the same on every node, if he was cut.
 	userRest uint64
-	ends     [numTexts]uint16
-	text     [MaxMethod + MaxHost + MaxPath + MaxUser + MaxTier]byte
+	// Text i is from ends[i] to ends[i+1].
+	ends [numTexts + 1]uint16
+	text [MaxMethod + MaxHost + MaxPath + MaxUser + MaxTier]byte
 }
 
 // netip4or6 is a netip.Addr without its pointer: bytes is 0, 4 or 16.
@@ -40,21 +42,11 @@ const (
 	numTexts
 )
 
-func (f *facts) get(i int) string {
-	from := uint16(0)
-	if i > 0 {
-		from = f.ends[i-1]
-	}
-	return string(f.text[from:f.ends[i]])
-}
+func (f *facts) get(i int) string { return string(f.text[f.ends[i]:f.ends[i+1]]) }
 
 // put appends the text of number i, of which at most max bytes are kept, and
 // reports whether it was cut.
 func (f *facts) put(i int, s string, max int) (cut bool) {
-	from := uint16(0)
-	if i > 0 {
-		from = f.ends[i-1]
-	}
 	if cut = len(s) > max; cut {
 		s = s[:max]
 		// A character that was cut in two is left out.
@@ -67,7 +59,7 @@ func (f *facts) put(i int, s string, max int) (cut bool) {
 			}
 		}
 	}
-	f.ends[i] = from + uint16(copy(f.text[from:], s))
+	f.ends[i+1] = f.ends[i] + uint16(copy(f.text[f.ends[i]:], s))
 	return cut
 }
 
@@ -95,7 +87,7 @@ func (t *taker) take(f *facts, from weir.Facts, h *hasher) {
 		f.agent = t.agents.of(name, f.agentHash)
 	}
 	f.takeAddress(from.Address(), h)
-	f.known = f.ends[numTexts-1] > 0 || f.addressHash|f.agentHash != 0
+	f.known = f.ends[numTexts] > 0 || f.addressHash|f.agentHash != 0
 }
 
 func (f *facts) takeAddress(a netip.Addr, h *hasher) {
@@ -155,12 +147,9 @@ func (f *small) add(hash uint64) {
 	case len(f.more) == MaxDifferent-1:
 		return
 	}
-	for _, h := range f.more {
-		if h == hash {
-			return
-		}
+	if !slices.Contains(f.more, hash) {
+		f.more = append(f.more, hash)
 	}
-	f.more = append(f.more, hash)
 }
 
 func (f *small) count() int64 {

@@ -130,7 +130,7 @@ func TestLatencyDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { o.countLatency(r.Ops(), time.Millisecond) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if got := o.rollups.reported[l.Counters()].meter.latency(); got == nil || got.Counts[0].Count != 101 {
+	if got, _ := o.rollups.reported[l.Counters()].meter.take(); got == nil || got.Counts[0].Count != 101 {
 		t.Errorf("noted %+v", got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"log/slog"
 	"math"
 	"math/bits"
@@ -106,9 +105,7 @@ func New(opt Options) (*Observer, error) {
 		return nil, fmt.Errorf("event: %w", err)
 	}
 	var start [8]byte
-	if _, err := io.ReadFull(rand.Reader, start[:]); err != nil {
-		return nil, err
-	}
+	rand.Read(start[:]) // never fails
 	seed := hmac.New(sha256.New, opt.Secret)
 	seed.Write([]byte("weir event sample"))
 	sum := seed.Sum(nil)
@@ -145,9 +142,7 @@ func (opt *Options) complete() error {
 	}
 	if len(opt.Secret) == 0 {
 		opt.Secret = make([]byte, 32)
-		if _, err := io.ReadFull(rand.Reader, opt.Secret); err != nil {
-			return err
-		}
+		rand.Read(opt.Secret) // never fails
 	}
 	opt.Sample = cmp.Or(opt.Sample, 1000)
 	opt.Every = cmp.Or(opt.Every, time.Second)

@@ -75,20 +75,18 @@ func (b *outbox) put(events []Event) {
 
 // discard drops n events.
 func (b *outbox) discard(n int) {
-	kept := b.events[:0]
-	for i := range b.events {
-		if e := &b.events[i]; n > 0 && e.Record != nil {
-			b.lost.Discarded += uint64(e.Record.Count)
-			n--
-			continue
+	b.events = slices.DeleteFunc(b.events, func(e Event) bool {
+		if n == 0 || e.Record == nil {
+			return false
 		}
-		kept = append(kept, b.events[i])
-	}
-	clear(b.events[len(kept):])
+		b.lose(&e)
+		n--
+		return true
+	})
 	for i := range n { // none but roll-ups and losses are left
-		b.lose(&kept[i])
+		b.lose(&b.events[i])
 	}
-	b.events = kept[max(n, 0):]
+	b.events = b.events[n:]
 }
 
 // lose counts an event that the queue does not get. Requires: mu is held.
@@ -124,8 +122,7 @@ func (b *outbox) batch() []Event {
 	if n == 0 {
 		return nil
 	}
-	out := make([]Event, n)
-	copy(out, b.events)
+	out := slices.Clone(b.events[:n])
 	b.events, b.sending, b.began = b.events[n:], n, time.Now()
 	return out
 }
@@ -189,11 +186,9 @@ func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 			}
 			b.outage.Failed(err)
 		}
-		t := time.NewTimer(wait.Next())
 		select {
-		case <-t.C:
+		case <-time.After(wait.Next()):
 		case <-b.ending:
-			t.Stop()
 			return batch
 		}
 	}
@@ -205,16 +200,13 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 	bounded, cancel := context.WithTimeout(ctx, maxPublish)
 	defer cancel()
 	err := b.queue.Publish(bounded, batch)
-	var invalid *Invalid
-	if !errors.As(err, &invalid) {
-		invalid = nil
-	}
+	invalid, some := errors.AsType[*Invalid](err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case err == nil || invalid != nil:
+	case err == nil || some:
 		taken := len(batch)
-		if invalid != nil {
+		if some {
 			for _, i := range invalid.Events {
 				b.refuse(&batch[i], invalid.Err)
 				taken--
@@ -368,13 +360,11 @@ func (b *outbox) hurry() {
 	if len(b.events) <= maxBatch {
 		return
 	}
-	slices.SortStableFunc(b.events, func(x, y Event) int {
-		switch {
-		case x.Record == nil && y.Record != nil:
-			return -1
-		case x.Record != nil && y.Record == nil:
+	rank := func(e Event) int {
+		if e.Record != nil {
 			return 1
 		}
 		return 0
-	})
+	}
+	slices.SortStableFunc(b.events, func(x, y Event) int { return rank(x) - rank(y) })
 }

@@ -38,13 +38,25 @@ type requestTally struct {
 type domainTally struct {
 	domain   string
 	n        *weir.Counters
-	reported [3]uint64 // at the last roll-up; only Run's
+	reported outcomeCounts // at the last roll-up; only Run's
 }
 
-var requestOutcomes = [3]struct {
-	outcome weir.Outcome
-	word    string
-}{{weir.Allowed, RequestAllowed}, {weir.Refused, RequestRefused}, {weir.Degraded, RequestFailed}}
+// requestWord returns the word for an outcome of a domainTally. RequestAllowed and
+// RequestRefused are the outcomes' own.
+func requestWord(o weir.Outcome) string {
+	if o == weir.Degraded {
+		return RequestFailed
+	}
+	return o.String()
+}
+
+// domains returns the tallies that there are, which nobody may change.
+func (t *requestTally) domains() map[string]*domainTally {
+	if all := t.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
 
 // count counts a request. A look at a limit, or a refund, is none.
 func (t *requestTally) count(domain string, verb weir.Verb, d weir.Decision, err error) {
@@ -68,10 +80,8 @@ func (t *requestTally) count(domain string, verb weir.Verb, d weir.Decision, err
 
 // of returns the tally of a domain.
 func (t *requestTally) of(domain string) *domainTally {
-	if all := t.all.Load(); all != nil {
-		if of := (*all)[domain]; of != nil {
-			return of
-		}
+	if of := t.domains()[domain]; of != nil {
+		return of
 	}
 	return t.learn(domain)
 }
@@ -80,16 +90,15 @@ func (t *requestTally) of(domain string) *domainTally {
 func (t *requestTally) learn(domain string) *domainTally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := map[string]*domainTally{}
-	if known := t.all.Load(); known != nil {
-		if len(*known) >= maxDomains {
-			domain = OtherDomains
-		}
-		if of := (*known)[domain]; of != nil {
-			return of
-		}
-		maps.Copy(all, *known)
+	known := t.domains()
+	if len(known) >= maxDomains {
+		domain = OtherDomains
 	}
+	if of := known[domain]; of != nil {
+		return of
+	}
+	all := make(map[string]*domainTally, len(known)+1)
+	maps.Copy(all, known)
 	of := &domainTally{domain: strings.Clone(domain), n: weir.NewCounters()}
 	all[of.domain] = of
 	t.all.Store(&all)
@@ -99,22 +108,10 @@ func (t *requestTally) learn(domain string) *domainTally {
 // roll returns the requests of each domain since the last call, by what became of
 // them. It is called by one goroutine.
 func (t *requestTally) roll() map[string]map[string]uint64 {
-	all := t.all.Load()
-	if all == nil {
-		return nil
-	}
 	out := map[string]map[string]uint64{}
-	for domain, of := range *all {
-		for i, o := range requestOutcomes {
-			n := of.n.Load(o.outcome)
-			if n == of.reported[i] {
-				continue
-			}
-			if out[domain] == nil {
-				out[domain] = map[string]uint64{}
-			}
-			out[domain][o.word] = n - of.reported[i]
-			of.reported[i] = n
+	for domain, of := range t.domains() {
+		if n := of.reported.since(of.n, requestWord); len(n) > 0 {
+			out[domain] = n
 		}
 	}
 	return out
@@ -123,13 +120,9 @@ func (t *requestTally) roll() map[string]map[string]uint64 {
 // totals returns the requests of all domains since the start, by what became of them.
 func (t *requestTally) totals() map[string]uint64 {
 	out := map[string]uint64{}
-	if all := t.all.Load(); all != nil {
-		for _, of := range *all {
-			for _, o := range requestOutcomes {
-				if n := of.n.Load(o.outcome); n > 0 {
-					out[o.word] += n
-				}
-			}
+	for _, of := range t.domains() {
+		for word, n := range new(outcomeCounts).since(of.n, requestWord) {
+			out[word] += n
 		}
 	}
 	return out

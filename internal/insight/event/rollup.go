@@ -21,9 +21,6 @@ type roller struct {
 	requests requestTally
 }
 
-// outcomeCounts is by weir.Outcome.
-type outcomeCounts [weir.Degraded + 1]uint64
-
 // account is a limit and what it has told.
 type account struct {
 	limit  *weir.Limit
@@ -73,28 +70,11 @@ func (r *roller) roll(now time.Time) []*Rollup {
 	r.learn()
 	var out []*Rollup
 	for counters, a := range r.reported {
-		var counts map[string]uint64
-		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
-			n := counters.Load(o)
-			if n == a.counts[o] {
-				continue
-			}
-			if counts == nil {
-				counts = make(map[string]uint64)
-			}
-			counts[o.String()] = n - a.counts[o]
-			a.counts[o] = n
-		}
-		var took *Latency
-		var responses *ResponseTotals
-		if a.meter != nil {
-			took, responses = a.meter.latency(), a.meter.responses.take()
-		}
-		idle := counts == nil && took == nil && responses == nil
+		counts := a.counts.since(counters, weir.Outcome.String)
+		took, responses := a.meter.take()
+		// It may have been timed or answered after it had been counted.
+		idle := len(counts) == 0 && took == nil && responses == nil
 		if !idle {
-			if counts == nil { // it was timed or answered after it had been counted
-				counts = map[string]uint64{}
-			}
 			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: r.words.refOf(a.limit), Counts: counts, Latency: took, Responses: responses}
 			rollup.Requests = requests[rollup.Domain]
 			delete(requests, rollup.Domain)
@@ -120,12 +100,15 @@ type meter struct {
 	responses answering
 }
 
-// latency returns how long decisions took since the last call, nil if none was timed.
-func (m *meter) latency() *Latency {
-	if counts := m.took.take(); counts != nil {
-		return &Latency{Every: weir.LatencyEvery, Counts: counts}
+// take returns what was measured since the last call, nil where nothing was.
+func (m *meter) take() (took *Latency, responses *ResponseTotals) {
+	if m == nil {
+		return nil, nil
 	}
-	return nil
+	if counts := m.took.take(); counts != nil {
+		took = &Latency{Every: weir.LatencyEvery, Counts: counts}
+	}
+	return took, m.responses.take()
 }
 
 // maxIdleMetered is how many limits are metered before they are met: what a decision

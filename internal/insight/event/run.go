@@ -155,7 +155,7 @@ func (o *Observer) due(d due) {
 		events[i].Source, events[i].Sequence, events[i].Time, events[i].Region = o.source, o.sequence, now, o.opt.Region
 	}
 	if o.opt.Live != nil {
-		o.opt.Live.publish(events)
+		_ = o.opt.Live.Publish(context.Background(), events) // once it is closed nobody listens
 	}
 	o.outbox.put(events)
 }
