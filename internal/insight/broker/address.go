@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -123,10 +124,7 @@ func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool) (err erro
 
 // Parameter returns the value of a parameter, or what it is without one.
 func (a *Address) Parameter(name, otherwise string) string {
-	if v := a.query.Get(name); v != "" {
-		return v
-	}
-	return otherwise
+	return cmp.Or(a.query.Get(name), otherwise)
 }
 
 func readHosts(text, port string) ([]string, error) {

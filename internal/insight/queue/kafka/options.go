@@ -82,19 +82,16 @@ func checkTopic(name string) error {
 }
 
 func sasl(a *broker.Address) ([]kgo.Opt, error) {
-	otherwise := "scram-sha-256"
-	if a.TLS != nil {
-		otherwise = "plain"
-	}
 	word := a.Parameter("sasl", "")
-	if a.User == "" {
-		if word != "" {
-			return nil, errors.New("sasl wants a user: write kafka://user:password@host/topic")
-		}
+	switch {
+	case a.User == "" && word != "":
+		return nil, errors.New("sasl wants a user: write kafka://user:password@host/topic")
+	case a.User == "":
 		return nil, nil
-	}
-	if word == "" {
-		word = otherwise
+	case word == "" && a.TLS != nil:
+		word = "plain"
+	case word == "":
+		word = "scram-sha-256"
 	}
 	switch word {
 	case "plain":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,11 +139,6 @@ func (p *endpoint) makeStream(ctx context.Context, js jetstream.JetStream, err e
 
 // passing reports whether an error is of the connection, which comes back.
 func passing(err error) bool {
-	for _, known := range []error{nats.ErrReconnectBufExceeded, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
-		nats.ErrTimeout, jetstream.ErrNoStreamResponse, nats.ErrStaleConnection} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{nats.ErrReconnectBufExceeded, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
+		nats.ErrTimeout, jetstream.ErrNoStreamResponse, nats.ErrStaleConnection}, func(known error) bool { return errors.Is(err, known) })
 }

@@ -16,13 +16,11 @@ import (
 
 // Queue is a queue that events go to. Safe for concurrent use. Make it with Open.
 type Queue struct {
-	endpoint *endpoint
-	life     broker.Life
-	// turn holds a token while a batch is under way. session, nil while there is
-	// none, is under it.
-	turn    chan struct{}
-	session *session
-	outage  *faults.Outage
+	life broker.Life
+	// turn holds a token while a batch is under way. publisher is under it.
+	turn      chan struct{}
+	publisher publisher
+	outage    *faults.Outage
 }
 
 var _ event.Queue = (*Queue)(nil)
@@ -34,7 +32,7 @@ func Open(url string, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{endpoint: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
+	return &Queue{publisher: publisher{endpoint: p}, turn: make(chan struct{}, 1), outage: faults.NewOutage(log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
 		"broker recovered", "queue", p.queue)}, nil
 }
 
@@ -57,7 +55,7 @@ func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.endpoint.queue, err)
+		return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.publisher.endpoint.queue, err)
 	}
 	return nil
 }
@@ -66,7 +64,7 @@ func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error
 func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
 	var wait backoff.Backoff
 	for len(messages) > 0 {
-		err := q.attempt(ctx, messages)
+		err := q.publisher.publish(ctx, q.publisher.endpoint.queue, messages)
 		if err == nil || errors.Is(err, errRefused) {
 			q.outage.Succeeded()
 			return err
@@ -82,34 +80,11 @@ func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
 	return nil
 }
 
-func (q *Queue) attempt(ctx context.Context, messages []amqp.Publishing) (err error) {
-	if q.session != nil && (q.session.conn.IsClosed() || q.session.ch.IsClosed()) {
-		q.drop()
-	}
-	if q.session == nil {
-		if q.session, err = q.endpoint.connect(ctx); err != nil {
-			return err
-		}
-	}
-	if err = q.session.publish(ctx, q.endpoint.queue, messages); err != nil {
-		// What is still to come on this channel would be taken for the next batch's.
-		q.drop()
-	}
-	return err
-}
-
-func (q *Queue) drop() {
-	if q.session != nil {
-		q.session.close()
-		q.session = nil
-	}
-}
-
 // Close implements event.Queue.
 func (q *Queue) Close() error {
 	if q.life.Close() {
 		q.turn <- struct{}{} // nobody else has a turn any more
-		q.drop()
+		q.publisher.drop()
 	}
 	return nil
 }

@@ -243,6 +243,38 @@ func (s *session) close() {
 	_ = s.nc.Close()
 }
 
+// publisher publishes on one session after another.
+type publisher struct {
+	endpoint *endpoint
+	session  *session // nil while there is none
+}
+
+// publish hands over messages. After an error the next call begins a session, which
+// makes the queue if it is gone.
+func (p *publisher) publish(ctx context.Context, queue string, messages []amqp.Publishing) (err error) {
+	if p.session != nil && (p.session.conn.IsClosed() || p.session.ch.IsClosed()) {
+		p.drop()
+	}
+	if p.session == nil {
+		if p.session, err = p.endpoint.connect(ctx); err != nil {
+			return err
+		}
+	}
+	if err = p.session.publish(ctx, queue, messages); err != nil {
+		// What is still to come on this channel would be taken for the next batch's.
+		p.drop()
+	}
+	return err
+}
+
+// drop ends the session.
+func (p *publisher) drop() {
+	if p.session != nil {
+		p.session.close()
+		p.session = nil
+	}
+}
+
 // publishing returns a message for the broker.
 func publishing(m broker.Message, contentType string) amqp.Publishing {
 	return amqp.Publishing{

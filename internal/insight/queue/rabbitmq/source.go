@@ -12,11 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
-const (
-	// maxMessages is the most messages that are handed over at once, and that a
-	// source has without having acknowledged them.
-	maxMessages = 16
-)
+// maxMessages is the most messages that are handed over at once, and that a source has
+// without having acknowledged them.
+const maxMessages = 16
 
 // Source is one of those who share a queue. Safe for concurrent use. Make it with
 // Consume.
@@ -141,28 +139,13 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 // session of its own: one whose message is not confirmed ends, and one that publishes may be
 // blocked, while the consumer's must still acknowledge.
 func (s *Source) moveToDeadLetters(ctx context.Context, consumer *session, unread []broker.Unread) error {
-	var own *session
-	leave := func() {
-		if own != nil {
-			own.close()
-			own = nil
-		}
-	}
-	defer leave()
+	own := publisher{endpoint: s.endpoint}
+	defer own.drop()
 	to := broker.DeadLetterQueue{Kind: "queue", Name: s.endpoint.queue + broker.DeadLetterSuffix, Log: s.endpoint.log, Responds: consumer.answers}
-	to.Put = func(ctx context.Context, u broker.Unread) (err error) {
-		if own == nil {
-			if own, err = s.endpoint.connect(ctx); err != nil {
-				return err
-			}
-		}
+	to.Put = func(ctx context.Context, u broker.Unread) error {
 		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
 		m.Headers = amqp.Table{broker.ErrorHeader: u.Err.Error()}
-		if err := own.publish(ctx, to.Name, []amqp.Publishing{m}); err != nil {
-			leave() // the next session makes the queue if it is gone
-			return err
-		}
-		return nil
+		return own.publish(ctx, to.Name, []amqp.Publishing{m})
 	}
 	_, err := s.MoveToDeadLetters(ctx, unread, to)
 	return err
