@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-//go:embed all:dist login.css
+//go:embed all:dist login.css login.html
 var embedded embed.FS
 
 // asset is a file of the page, as it is sent.

@@ -35,31 +35,7 @@ func local(next string) string {
 	return next
 }
 
-var loginTemplate = template.Must(template.New("login").Parse(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Log in - Weir</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/ui/assets/login.css">
-</head>
-<body>
-<main>
-<h1>Weir</h1>
-<form method="post" action="/ui/login">
-<input type="hidden" name="next" value="{{.Next}}">
-<label for="token">Admin token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus{{if .Fault}} aria-invalid="true" aria-describedby="fault"{{end}}>
-{{if .Fault}}<p id="fault" role="alert">{{.Fault}}</p>
-{{end}}<button>Log in</button>
-</form>
-<p class="note">The token is what <code>--admin-token-file</code> names.</p>
-</main>
-</body>
-</html>
-`))
+var loginTemplate = template.Must(template.ParseFS(embedded, "login.html"))
 
 func (d *Dashboard) showLogin(w http.ResponseWriter, status int, next, fault string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
