@@ -35,22 +35,20 @@ type Filter struct {
 // maxValues bounds how many values a filter has, maxValue their bytes.
 const maxValues, maxValue = 100, 1024
 
-// fields are the parameters of a URL that a filter reads.
-func (f *Filter) fields() map[string]*[]string {
-	return map[string]*[]string{
-		"kind": &f.Kinds, "domain": &f.Domains, "rule": &f.Rules, "limit": &f.Limits, "key": &f.Keys, "outcome": &f.Outcomes,
-	}
-}
-
-// names are the keys of fields in the order in which people read them.
+// names are the parameters of a URL that a filter reads.
 var names = []string{"kind", "domain", "rule", "limit", "key", "outcome"}
+
+// fields are the values of those parameters.
+func (f *Filter) fields() []*[]string {
+	return []*[]string{&f.Kinds, &f.Domains, &f.Rules, &f.Limits, &f.Keys, &f.Outcomes}
+}
 
 // Query returns the filter as the parameters of a URL.
 func (f *Filter) Query() url.Values {
 	q := make(url.Values)
-	for name, values := range f.fields() {
+	for i, values := range f.fields() {
 		if len(*values) > 0 {
-			q[name] = *values
+			q[names[i]] = *values
 		}
 	}
 	return q
@@ -63,8 +61,8 @@ func ParseFilter(q url.Values) (*Filter, error) {
 	fields := f.fields()
 	n := 0
 	for name, values := range q {
-		to, known := fields[name]
-		if !known {
+		at := slices.Index(names, name)
+		if at < 0 {
 			return nil, spell.Unknown("parameter", name, names)
 		}
 		for _, v := range values {
@@ -72,7 +70,7 @@ func ParseFilter(q url.Values) (*Filter, error) {
 				return nil, fmt.Errorf("a filter has at most %d values of %d bytes", maxValues, maxValue)
 			}
 			if v != "" {
-				*to = append(*to, v)
+				*fields[at] = append(*fields[at], v)
 			}
 		}
 	}

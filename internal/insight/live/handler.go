@@ -26,23 +26,24 @@ type Options struct {
 	Meter *Meter
 	// Buffer is how many events wait for one reader. Zero means 2000.
 	Buffer int
-	// Every is how often the state is told. Zero means a second.
-	Every time.Duration
 	// KeepAlive is how long a stream is silent at most. Zero means 15 seconds.
 	KeepAlive time.Duration
 	// WriteTimeout is how long a reader may take nothing. Zero means 30 seconds.
 	WriteTimeout time.Duration
 }
 
-// chunk is about how many bytes are written at once.
-const chunk = 32 << 10
+const (
+	// chunk is about how many bytes are written at once.
+	chunk = 32 << 10
+	// stateEvery is how often the state is told.
+	stateEvery = time.Second
+)
 
 type handler struct{ Options }
 
 // Handler serves the stream.
 func Handler(opt Options) http.Handler {
 	opt.Buffer = cmp.Or(opt.Buffer, 2000)
-	opt.Every = cmp.Or(opt.Every, time.Second)
 	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
 	opt.WriteTimeout = cmp.Or(opt.WriteTimeout, 30*time.Second)
 	return &handler{opt}
@@ -84,7 +85,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Filter, out *stream) {
 	every, ping := h.KeepAlive, func() error { return out.comment("here") }
 	if filter.wants(KindState) {
-		every, ping = h.Every, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
+		every, ping = stateEvery, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
 	}
 	next := time.Now()
 	for {

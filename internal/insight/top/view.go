@@ -91,24 +91,22 @@ func (m *Model) head() []string {
 	right := s.Time.Local().Format("15:04:05")
 	lines := []string{m.spread(left, right)}
 
+	what, perSecond, refused := "requests", s.RequestsPerSecond, s.RefusedRequestsPerSecond
+	totals := s.RequestTotals
+	countsRequests := len(totals) > 0
+	if !countsRequests { // a server of a version that does not count requests, or there were none
+		what, perSecond, refused, totals = "decisions", s.DecisionsPerSecond, s.RefusalsPerSecond, s.Totals
+	}
+	since := fmt.Sprintf("since the start %s, %s refused", number(decisions(totals)), number(totals["refused"]))
 	rates := "rates follow in a second"
-	all := s.RequestTotals
-	since := fmt.Sprintf("since the start %s, %s refused", number(all[event.RequestAllowed]+all[event.RequestRefused]+all[event.RequestFailed]), number(all[event.RequestRefused]))
-	switch {
-	case len(all) == 0: // a server of a version that does not count requests, or there were none
-		since = fmt.Sprintf("since the start %s, %s refused", number(decisions(s.Totals)), number(s.Totals["refused"]))
-		if s.SpanMS > 0 {
-			rates = fmt.Sprintf("%s decisions/s  %s refused/s", rate(s.DecisionsPerSecond), m.style(bold, rate(s.RefusalsPerSecond)))
-			if s.DecisionsPerSecond > 0 {
-				rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusalsPerSecond/s.DecisionsPerSecond)
-			}
+	if s.SpanMS > 0 {
+		rates = fmt.Sprintf("%s %s/s  %s refused/s", rate(perSecond), what, m.style(bold, rate(refused)))
+		if perSecond > 0 {
+			rates += fmt.Sprintf(" (%.1f %%)", 100*refused/perSecond)
 		}
-	case s.SpanMS > 0:
-		rates = fmt.Sprintf("%s requests/s  %s refused/s", rate(s.RequestsPerSecond), m.style(bold, rate(s.RefusedRequestsPerSecond)))
-		if s.RequestsPerSecond > 0 {
-			rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusedRequestsPerSecond/s.RequestsPerSecond)
+		if countsRequests {
+			rates += fmt.Sprintf("  %s decisions/s", rate(s.DecisionsPerSecond))
 		}
-		rates += fmt.Sprintf("  %s decisions/s", rate(s.DecisionsPerSecond))
 	}
 	lines = append(lines, m.spread(rates, since))
 	if len(m.refusals) > 1 && (m.height == 0 || m.height >= 16) {
