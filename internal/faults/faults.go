@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -16,10 +17,7 @@ type Log struct {
 
 // New returns a log that writes to l. Nil means nowhere.
 func New(l *slog.Logger) *Log {
-	if l == nil {
-		l = slog.New(slog.DiscardHandler)
-	}
-	return &Log{log: l}
+	return &Log{log: cmp.Or(l, slog.New(slog.DiscardHandler))}
 }
 
 // Report logs err, unless something was logged this second.

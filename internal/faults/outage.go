@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -29,10 +30,7 @@ type Outage struct {
 // NewOutage returns an Outage that writes down and back to l, each with args. Nil means
 // nowhere.
 func NewOutage(l *slog.Logger, down, back string, args ...any) *Outage {
-	if l == nil {
-		l = slog.New(slog.DiscardHandler)
-	}
-	return &Outage{log: l, level: slog.LevelError, down: down, back: back, args: args}
+	return &Outage{log: cmp.Or(l, slog.New(slog.DiscardHandler)), level: slog.LevelError, down: down, back: back, args: args}
 }
 
 // Warns makes it a warning and returns o: it follows from something else, which is logged

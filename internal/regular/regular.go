@@ -4,6 +4,7 @@
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,17 +43,7 @@ func ReadPrefix(path string, n int64) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: ErrNotRegular}
 	}
 	// Room for all of it at once: growing would take three times as much.
-	data := make([]byte, min(info.Size()+1, n))
-	for have := 0; ; {
-		got, err := f.Read(data[have:])
-		have += got
-		switch {
-		case errors.Is(err, io.EOF) || err == nil && int64(have) == n:
-			return data[:have], nil
-		case err != nil:
-			return nil, err
-		case have == len(data): // the file has grown
-			data = append(data, make([]byte, min(int64(len(data)), n-int64(have)))...)
-		}
-	}
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), n)+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(f, n))
+	return data.Bytes(), err
 }
