@@ -45,14 +45,6 @@ func (l *Life) Closed() bool {
 	return l.closed
 }
 
-// ErrorOf returns the error of a call: event.ErrClosed after Close.
-func (l *Life) ErrorOf(err error) error {
-	if err != nil && l.Closed() {
-		return event.ErrClosed
-	}
-	return err
-}
-
 // Close ends the calls under way and waits for them. It reports whether it is the
 // first to do so.
 func (l *Life) Close() bool {

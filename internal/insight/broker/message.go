@@ -32,8 +32,28 @@ type Message struct {
 	Body     []byte
 }
 
-// Encode returns an event as it goes to a queue.
-func Encode(e *event.Event) ([]byte, error) {
+// Encode calls each with the events of a batch, as they go to a queue. The error names
+// those that cannot be published, an *event.Invalid.
+func Encode(batch []event.Event, each func(e *event.Event, encoded []byte)) error {
+	var invalid *event.Invalid
+	for i := range batch {
+		b, err := encode(&batch[i])
+		switch {
+		case err == nil:
+			each(&batch[i], b)
+			continue
+		case invalid == nil:
+			invalid = &event.Invalid{Err: err}
+		}
+		invalid.Events = append(invalid.Events, i)
+	}
+	if invalid != nil {
+		return invalid
+	}
+	return nil
+}
+
+func encode(e *event.Event) ([]byte, error) {
 	b, err := e.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.ID(), err)
@@ -44,87 +64,55 @@ func Encode(e *event.Event) ([]byte, error) {
 	return b, nil
 }
 
-// Pack returns events as messages. With an *event.Invalid they are without the events that
-// it names; with another error there are none.
-func Pack(events []event.Event) ([]Message, error) {
-	var out []Message
+// Pack returns events as messages. The error is that of Encode: they are without the events
+// that it names.
+func Pack(events []event.Event) (out []Message, err error) {
 	var body []byte
-	var invalid *event.Invalid
-	for i := range events {
-		b, err := Encode(&events[i])
-		if err != nil {
-			invalid = AddRejected(invalid, i, err)
-			continue
+	err = Encode(events, func(_ *event.Event, encoded []byte) {
+		if len(body) > 0 && len(body)+len(encoded) > packed {
+			out, body = append(out, seal(body)), nil
 		}
-		if len(body) > 0 && len(body)+len(b) > packed {
-			m, err := seal(body)
-			if err != nil {
-				return nil, err
-			}
-			out, body = append(out, m), nil
-		}
-		body = append(append(body, ','), b...)
-	}
+		body = append(append(body, ','), encoded...)
+	})
 	if len(body) > 0 {
-		m, err := seal(body)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
+		out = append(out, seal(body))
 	}
-	if invalid != nil {
-		return out, invalid
-	}
-	return out, nil
+	return out, err
 }
 
-// AddRejected adds an event to those that cannot be published, of which there may be none
-// yet.
-func AddRejected(invalid *event.Invalid, at int, why error) *event.Invalid {
-	if invalid == nil {
-		invalid = &event.Invalid{Err: why}
-	}
-	invalid.Events = append(invalid.Events, at)
-	return invalid
-}
-
-// Publish sends events as messages, if there are any, and then names the events that are
-// not in them. The error is event.ErrClosed once life has ended.
-func (l *Life) Publish(ctx context.Context, batch []event.Event, send func(context.Context, []Message) error) error {
+// Publish packs events as messages and sends those, if there are any, and then names the
+// events that are not in them. The error is event.ErrClosed once life has ended.
+func Publish[M any](ctx context.Context, l *Life, batch []event.Event, pack func([]event.Event) ([]M, error), send func(context.Context, []M) error) error {
 	ctx, leave, err := l.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	messages, err := Pack(batch)
-	var invalid *event.Invalid
-	if err != nil && !errors.As(err, &invalid) {
-		return err
-	}
+	messages, invalid := pack(batch)
 	if len(messages) > 0 {
 		if err := send(ctx, messages); err != nil {
-			return l.ErrorOf(err)
+			if l.Closed() {
+				return event.ErrClosed
+			}
+			return err
 		}
 	}
-	return err
+	return invalid
 }
 
 // seal makes a message of a list that begins with a comma.
-func seal(body []byte) (Message, error) {
+func seal(body []byte) Message {
 	body[0] = '['
 	body = append(body, ']')
 	sum := sha256.Sum256(body)
-	m := Message{ID: hex.EncodeToString(sum[:16]), Body: body}
 	var buf bytes.Buffer
 	z, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
-	if err == nil {
-		_, err = z.Write(body)
+	if err != nil {
+		panic(err) // the level is one
 	}
-	if err == nil {
-		err = z.Close()
-	}
-	m.Encoding, m.Body = "gzip", buf.Bytes()
-	return m, err
+	_, _ = z.Write(body) // a buffer takes all
+	_ = z.Close()
+	return Message{ID: hex.EncodeToString(sum[:16]), Encoding: "gzip", Body: buf.Bytes()}
 }
 
 // Unread is a piece of a message that is not an event, and why.

@@ -59,7 +59,7 @@ func TestPackRefusesWhatNobodyReads(t *testing.T) {
 }
 
 func TestUnpackRefuses(t *testing.T) {
-	one, err := Encode(&losses(1)[0])
+	one, err := encode(&losses(1)[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,75 +2,46 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
 // maxDial bounds one attempt to connect.
 const maxDial = 10 * time.Second
 
-// lines are a client's connections, so that they can be cut: the client itself
-// waits for answers that are under way, however long a broker stands still. Safe
-// for concurrent use.
-type lines struct {
-	tls *tls.Config // nil: none
-
-	mu   sync.Mutex
-	cut  bool
-	open map[*line]bool
-}
-
-// line is a connection.
+// line is a connection of a client.
 type line struct {
 	net.Conn
-	lines *lines
+	forget func() bool
 }
 
-// newClient returns a client, and its connections.
-func newClient(p *endpoint) (*kgo.Client, *lines, error) {
-	l := &lines{tls: p.tls, open: make(map[*line]bool)}
-	client, err := kgo.NewClient(append(p.options[:len(p.options):len(p.options)], kgo.Dialer(l.dial))...)
-	return client, l, err
+// Close implements net.Conn.
+func (l *line) Close() error {
+	l.forget()
+	return l.Conn.Close()
 }
 
-func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: maxDial}
-	dial := dialer.DialContext
-	if l.tls != nil {
-		dial = (&tls.Dialer{NetDialer: dialer, Config: l.tls}).DialContext
+// newClient returns a client. The function cuts its connections, and refuses others: the
+// client itself waits for answers that are under way, however long a broker stands still.
+func newClient(p *endpoint) (*kgo.Client, context.CancelFunc, error) {
+	open, cut := context.WithCancel(context.Background())
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, maxDial)
+		defer cancel()
+		conn, err := broker.Dial(ctx, p.tls, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if open.Err() != nil {
+			_ = conn.Close() // nothing was written
+			return nil, net.ErrClosed
+		}
+		return &line{conn, context.AfterFunc(open, func() { _ = conn.Close() })}, nil // whoever uses it hears of it
 	}
-	conn, err := dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		_ = conn.Close() // nothing was written
-		return nil, net.ErrClosed
-	}
-	c := &line{conn, l}
-	l.open[c] = true
-	return c, nil
-}
-
-// cutAll closes all connections, and refuses others.
-func (l *lines) cutAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = true
-	for c := range l.open {
-		_ = c.Conn.Close() // whoever uses it hears of it
-	}
-}
-
-func (c *line) Close() error {
-	c.lines.mu.Lock()
-	delete(c.lines.open, c)
-	c.lines.mu.Unlock()
-	return c.Conn.Close()
+	client, err := kgo.NewClient(append(p.options[:len(p.options):len(p.options)], kgo.Dialer(dial))...)
+	return client, cut, err
 }

@@ -22,7 +22,7 @@ const contentType = event.ContentType + "; charset=UTF-8"
 type Queue struct {
 	endpoint *endpoint
 	client   *kgo.Client
-	lines    *lines
+	cut      context.CancelFunc // cuts the client's connections
 	life     broker.Life
 }
 
@@ -35,43 +35,34 @@ func Open(url string, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, lines, err := newClient(p)
+	client, cut, err := newClient(p)
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	return &Queue{endpoint: p, client: client, lines: lines}, nil
+	return &Queue{endpoint: p, client: client, cut: cut}, nil
 }
 
 // Publish implements event.Queue. With a nil error all in-sync replicas have
 // the batch.
 func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
-	ctx, leave, err := q.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	records := make([]*kgo.Record, 0, len(batch))
-	var invalid *event.Invalid
-	// Without the events' own times: the client gives up by a record's timestamp,
-	// and an event that has waited for the brokers would be too old at once.
-	for i := range batch {
-		b, err := broker.Encode(&batch[i])
-		if err != nil {
-			invalid = broker.AddRejected(invalid, i, err)
-			continue
+	return broker.Publish(ctx, &q.life, batch, q.pack, func(ctx context.Context, records []*kgo.Record) error {
+		if err := q.send(ctx, records); err != nil {
+			return fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err)
 		}
+		return nil
+	})
+}
+
+// pack returns events as records, without their own times: the client gives up by a
+// record's timestamp, and an event that has waited for the brokers would be too old at once.
+func (q *Queue) pack(batch []event.Event) (records []*kgo.Record, err error) {
+	err = broker.Encode(batch, func(e *event.Event, encoded []byte) {
 		records = append(records, &kgo.Record{
-			Topic: q.endpoint.topic, Key: []byte(batch[i].PartitionKey()), Value: b,
+			Topic: q.endpoint.topic, Key: []byte(e.PartitionKey()), Value: encoded,
 			Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte(contentType)}},
 		})
-	}
-	if err := q.send(ctx, records); err != nil {
-		return q.life.ErrorOf(fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err))
-	}
-	if invalid != nil {
-		return invalid
-	}
-	return nil
+	})
+	return records, err
 }
 
 // send hands over records until they are confirmed, or until it makes no sense.
@@ -127,7 +118,7 @@ func produce(ctx context.Context, client *kgo.Client, records ...*kgo.Record) er
 // Close implements event.Queue.
 func (q *Queue) Close() error {
 	if q.life.Close() {
-		defer time.AfterFunc(maxLeave, q.lines.cutAll).Stop()
+		defer time.AfterFunc(maxLeave, q.cut).Stop()
 		q.client.Close()
 	}
 	return nil

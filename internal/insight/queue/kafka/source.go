@@ -49,11 +49,11 @@ func Consume(url string, log *slog.Logger) (*Source, error) {
 // Receive implements event.Source. Brokers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
 	return s.Run(ctx, func(ctx context.Context) error {
-		client, lines, err := newClient(s.endpoint)
+		client, cut, err := newClient(s.endpoint)
 		if err != nil {
 			return fmt.Errorf("queue kafka: %w", err)
 		}
-		defer s.leave(ctx, client, lines)
+		defer s.leave(ctx, client, cut)
 		wait := backoff.Backoff{Back: func() { s.endpoint.log.Info("event fetch recovered") }}
 		for s.next(ctx, client, &wait, take) {
 		}
@@ -62,8 +62,8 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 }
 
 // leave ends a client, whose ctx has ended. A group that is not told notices after a while.
-func (s *Source) leave(ctx context.Context, client *kgo.Client, lines *lines) {
-	defer time.AfterFunc(maxLeave, lines.cutAll).Stop()
+func (s *Source) leave(ctx context.Context, client *kgo.Client, cut func()) {
+	defer time.AfterFunc(maxLeave, cut).Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
 	defer cancel()
 	if err := client.LeaveGroupContext(last); err != nil {

@@ -43,7 +43,7 @@ func Open(url string, log *slog.Logger) (*Queue, error) {
 
 // Publish implements event.Queue. With a nil error the stream has the batch.
 func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
-	return q.life.Publish(ctx, batch, q.publish)
+	return broker.Publish(ctx, &q.life, batch, broker.Pack, q.publish)
 }
 
 func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err error) {

@@ -39,7 +39,7 @@ func Open(url string, log *slog.Logger) (*Queue, error) {
 // Publish implements event.Queue. With a nil error the broker has confirmed the
 // batch.
 func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
-	return q.life.Publish(ctx, batch, q.publish)
+	return broker.Publish(ctx, &q.life, batch, broker.Pack, q.publish)
 }
 
 func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error) {

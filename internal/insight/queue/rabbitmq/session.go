@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -58,13 +57,13 @@ func (p *endpoint) connect(ctx context.Context) (*session, error) {
 func (p *endpoint) connectTo(ctx context.Context, host string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxDial)
 	defer cancel()
-	nc, err := new(net.Dialer).DialContext(ctx, "tcp", host)
+	nc, err := broker.Dial(ctx, p.tls, "tcp", host)
 	if err != nil {
 		return nil, err
 	}
 	// What follows does not heed ctx by itself.
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
-	s, err := p.open(ctx, nc, host)
+	s, err := p.open(nc)
 	if !stop() && err == nil {
 		s.close()
 		err = ctx.Err()
@@ -76,22 +75,7 @@ func (p *endpoint) connectTo(ctx context.Context, host string) (*session, error)
 	return s, nil
 }
 
-func (p *endpoint) open(ctx context.Context, nc net.Conn, host string) (*session, error) {
-	if p.tls != nil {
-		conf := p.tls.Clone()
-		if conf.ServerName == "" {
-			name, _, err := net.SplitHostPort(host)
-			if err != nil {
-				return nil, err
-			}
-			conf.ServerName = name
-		}
-		secure := tls.Client(nc, conf)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, err
-		}
-		nc = secure
-	}
+func (p *endpoint) open(nc net.Conn) (*session, error) {
 	conn, err := amqp.Open(nc, amqp.Config{
 		SASL: p.sasl(), Vhost: p.vhost, Heartbeat: heartbeat, FrameSize: 128 << 10, Locale: "en_US",
 		Properties: amqp.Table{"connection_name": "weir", "product": "weir"},
