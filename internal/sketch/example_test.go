@@ -51,7 +51,7 @@ func ExampleWindow_Stats() {
 
 // A token bucket of 5 at 10 a second, with one stamp of state.
 func ExampleTAT() {
-	t, err := sketch.NewTAT(sketch.TATOptions{})
+	t, err := sketch.NewTAT(4, 1<<18)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,8 +1,6 @@
 package sketch
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"sync"
@@ -45,37 +43,23 @@ type TAT struct {
 	shift  uint // 64 less the bits that choose a shard
 }
 
-// TATOptions sizes a [TAT].
-type TATOptions struct {
-	// Depth is the number of rows, 1 to [MaxDepth]. Zero means 4.
-	Depth int
-	// Width is the number of columns over all shards, 1 to [MaxWidth], rounded
-	// up to a power of two. Zero means 262144, which with 4 rows is 8 MiB.
-	Width int
-	// Shards is the number of locks, a power of two up to 1024 and Width. Zero
-	// means 16, or Width if that is smaller.
-	Shards int
-}
-
-// NewTAT returns an empty sketch.
-func NewTAT(o TATOptions) (*TAT, error) {
-	o.Depth, o.Width = cmp.Or(o.Depth, 4), cmp.Or(o.Width, 1<<18)
-	if err := checkTable(o.Depth, o.Width); err != nil {
+// NewTAT returns an empty sketch of depth rows (1 to [MaxDepth]) and at least width
+// columns (1 to [MaxWidth]), rounded up to a power of two, in 16 shards, or as many as
+// there are columns.
+func NewTAT(depth, width int) (*TAT, error) {
+	if err := checkTable(depth, width); err != nil {
 		return nil, err
 	}
-	o.Width = powerOfTwo(o.Width)
-	o.Shards = cmp.Or(o.Shards, min(16, o.Width))
-	if o.Shards < 1 || o.Shards > 1024 || bits.OnesCount(uint(o.Shards)) != 1 || o.Shards > o.Width {
-		return nil, fmt.Errorf("sketch: arrival times in %d shards of %d columns: choose a power of two up to 1024 and at least one column for each", o.Shards, o.Width)
-	}
+	width = powerOfTwo(width)
+	shards := min(16, width)
 	t := &TAT{
-		shards: make([]TATShard, o.Shards),
-		shift:  uint(64 - bits.TrailingZeros(uint(o.Shards))),
+		shards: make([]TATShard, shards),
+		shift:  uint(64 - bits.TrailingZeros(uint(shards))),
 	}
-	width := o.Width / o.Shards
+	columns := width / shards
 	for i := range t.shards {
-		t.shards[i].stamps = make([]int64, o.Depth*width)
-		t.shards[i].mask = uint64(width - 1)
+		t.shards[i].stamps = make([]int64, depth*columns)
+		t.shards[i].mask = uint64(columns - 1)
 	}
 	return t, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/sketch"
 )
 
-func arrivals(t testing.TB, o sketch.TATOptions) *sketch.TAT {
+func arrivals(t testing.TB, depth, width int) *sketch.TAT {
 	t.Helper()
-	s, err := sketch.NewTAT(o)
+	s, err := sketch.NewTAT(depth, width)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func take(s *sketch.TAT, h uint64, now, interval, burst int64) bool {
 func TestTATAgainstExactStamps(t *testing.T) {
 	f := func(keys, width int, depth int) {
 		t.Helper()
-		s := arrivals(t, sketch.TATOptions{Depth: depth, Width: width, Shards: 8})
+		s := arrivals(t, depth, width)
 		exact := map[uint64]int64{}
 		r := rand.New(rand.NewPCG(1, 1))
 		for range 2 * keys {
@@ -83,7 +83,7 @@ func TestTATAgainstExactStamps(t *testing.T) {
 }
 
 func TestTATRaise(t *testing.T) {
-	s := arrivals(t, sketch.TATOptions{Width: 1 << 10})
+	s := arrivals(t, 4, 1<<10)
 	f := func(v, want int64) {
 		t.Helper()
 		raise(s, 77, v)
@@ -105,7 +105,7 @@ func TestTATRaise(t *testing.T) {
 // give, and a key alone gets all of it.
 func TestTATNeverAdmitsMore(t *testing.T) {
 	const interval, burst = 100_000, 5
-	s := arrivals(t, sketch.TATOptions{Depth: 2, Width: 64, Shards: 2})
+	s := arrivals(t, 2, 64)
 	exact := map[uint64]int64{}
 	z, r := zipf(4, 500), rand.New(rand.NewPCG(4, 4))
 	now, more := 1000*second, 0
@@ -127,7 +127,7 @@ func TestTATNeverAdmitsMore(t *testing.T) {
 		t.Error("nothing was refused in excess: the sketch is too large to test anything")
 	}
 
-	alone := arrivals(t, sketch.TATOptions{})
+	alone := arrivals(t, 4, 1<<18)
 	admitted := 0
 	for now = second; now < 11*second; now += 1000 {
 		if take(alone, hash(1), now, interval, burst) {
@@ -141,7 +141,7 @@ func TestTATNeverAdmitsMore(t *testing.T) {
 
 func TestTATConcurrent(t *testing.T) {
 	const burst = 100_000
-	s := arrivals(t, sketch.TATOptions{Width: 1 << 10, Shards: 4})
+	s := arrivals(t, 4, 1<<10)
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -159,23 +159,23 @@ func TestTATConcurrent(t *testing.T) {
 	}
 }
 
-func TestTATOptions(t *testing.T) {
-	for _, o := range []sketch.TATOptions{{Depth: -1}, {Depth: 17}, {Width: -1}, {Width: sketch.MaxWidth + 1},
-		{Shards: 3}, {Shards: -1}, {Shards: 2048}, {Shards: 8, Width: 4}} {
-		if _, err := sketch.NewTAT(o); err == nil {
-			t.Errorf("NewTAT(%+v) succeeded", o)
+func TestTATSize(t *testing.T) {
+	for _, o := range [][2]int{{-1, 1}, {0, 1}, {17, 1}, {4, -1}, {4, 0}, {4, sketch.MaxWidth + 1}} {
+		if _, err := sketch.NewTAT(o[0], o[1]); err == nil {
+			t.Errorf("NewTAT(%d, %d) succeeded", o[0], o[1])
 		}
 	}
-	f := func(o sketch.TATOptions, shards int, bytes int64) {
+	f := func(depth, width, shards int, bytes int64) {
 		t.Helper()
-		s := arrivals(t, o)
+		s := arrivals(t, depth, width)
 		if s.Shards() != shards || s.Bytes() != bytes {
-			t.Errorf("NewTAT(%+v): %d shards, %d bytes; want %d, %d", o, s.Shards(), s.Bytes(), shards, bytes)
+			t.Errorf("NewTAT(%d, %d): %d shards, %d bytes; want %d, %d", depth, width, s.Shards(), s.Bytes(), shards, bytes)
 		}
 	}
-	f(sketch.TATOptions{}, 16, 8<<20)
-	f(sketch.TATOptions{Width: 1000, Depth: 3}, 16, 8*3*1024)
-	f(sketch.TATOptions{Width: 1, Depth: 1}, 1, 8)
+	f(4, 1<<18, 16, 8<<20)
+	f(3, 1000, 16, 8*3*1024)
+	f(1, 4, 4, 8*4)
+	f(1, 1, 1, 8)
 }
 
 func TestPlainSketchesDoNotAllocate(t *testing.T) {
@@ -190,7 +190,7 @@ func TestPlainSketchesDoNotAllocate(t *testing.T) {
 	f("CountMin", func(h uint64) { c.Add(h, 2); c.Raise(h, 3); c.Estimate(h) })
 	b, _ := sketch.NewBloom(4096, 7)
 	f("Bloom", func(h uint64) { b.Add(h); b.Has(h) })
-	s := arrivals(t, sketch.TATOptions{Width: 1024})
+	s := arrivals(t, 4, 1024)
 	f("TAT", func(h uint64) { take(s, h, second, 10, 10) })
 	top := summary[uint64](t, 64)
 	f("SpaceSaving", func(h uint64) { top.Add(h, 1); top.Add(h%50, 1) })

@@ -206,7 +206,7 @@ func newOverflow(key overflowKey, bytes int64) *overflow {
 	if key.stamps {
 		const depth = 4
 		width := floorPow2(bytes / 8 / depth)
-		if t, err := sketch.NewTAT(sketch.TATOptions{Depth: depth, Width: int(min(width, sketch.MaxWidth))}); err == nil {
+		if t, err := sketch.NewTAT(depth, int(min(width, sketch.MaxWidth))); err == nil {
 			o.stamps, o.bytes = t, t.Bytes()
 		}
 		return o
