@@ -109,7 +109,6 @@ func (d *Dashboard) session(w http.ResponseWriter, r *http.Request) {
 		out.Expires, out.CSRF = &at, d.sessions.csrf(v)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
 	// The connection is gone when this fails, there is nobody left to tell.
 	_ = json.NewEncoder(w).Encode(out)
 }

@@ -80,7 +80,6 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/ui/")
 	a := assets()[name]
 	if a == nil {
-		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "no such file of the dashboard", http.StatusNotFound)
 		return
 	}

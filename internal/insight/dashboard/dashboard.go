@@ -93,6 +93,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // ServeHTTP implements http.Handler.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	h.Set("Cache-Control", "no-store") // unless an asset says otherwise
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -106,7 +107,6 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the path itself, and sends who is not logged in to the login.
 func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	if d.sessions != nil && d.sessionOf(r) == nil {
-		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, loginPath(r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}

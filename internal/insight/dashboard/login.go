@@ -39,7 +39,6 @@ var loginTemplate = template.Must(template.ParseFS(embedded, "login.html"))
 
 func (d *Dashboard) showLogin(w http.ResponseWriter, status int, next, fault string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if err := loginTemplate.Execute(w, struct{ Next, Fault string }{next, fault}); err != nil {
 		d.opt.Log.Debug("login page not written", "err", err)
@@ -93,7 +92,6 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 	value, v := d.sessions.open()
 	d.opt.Log.Info("logged in to the dashboard", "from", from, "until", v.expires.UTC())
 	http.SetCookie(w, d.cookie(r, value, int(d.opt.Session.Seconds())))
-	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
@@ -122,6 +120,5 @@ func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
 		d.opt.Log.Info("logged out of the dashboard", "from", guesses.Client(r.RemoteAddr))
 	}
 	http.SetCookie(w, d.cookie(r, "", -1))
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNoContent)
 }
