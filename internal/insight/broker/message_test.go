@@ -163,7 +163,7 @@ func TestFamilyLargestEventFits(t *testing.T) {
 			for _, e := range []event.Event{record, rollup} {
 				b, err := e.Encode()
 				if err != nil || len(b) > event.MaxEncoded {
-					t.Errorf("%q, %v: %s of %d bytes: %v", letter, split, e.Type(), len(b), err)
+					t.Errorf("%q, %v: record %v, %d bytes: %v", letter, split, e.Record != nil, len(b), err)
 				}
 			}
 		}

@@ -53,12 +53,6 @@ type cloudEvent struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Type returns the event's type.
-func (e *Event) Type() string {
-	kind, _, _ := e.content()
-	return kind
-}
-
 // content returns the event's type, what it is about, and its data.
 func (e *Event) content() (kind, subject string, data any) {
 	switch {

@@ -166,7 +166,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			t.Fatalf("%s -> %s: %v", b, again, err)
 		}
-		if !back.Time.Equal(e.Time) || back.ID() != e.ID() || back.Type() != e.Type() || back.PartitionKey() != e.PartitionKey() {
+		was, _, _ := e.content()
+		if is, _, _ := back.content(); is != was {
+			t.Errorf("%s -> %s", b, is)
+		}
+		if !back.Time.Equal(e.Time) || back.ID() != e.ID() || back.PartitionKey() != e.PartitionKey() {
 			t.Errorf("%s -> %+v", b, back)
 		}
 		if e.Rollup != nil {
