@@ -259,27 +259,6 @@ func (t *eventPipeline) close() error {
 	return nil
 }
 
-// queueKindOf makes a kind of a queue's own functions. A nil pointer of theirs does not
-// become a queue or a source.
-func queueKindOf[Q event.Queue, S event.Source](open func(string, *slog.Logger) (Q, error), consume func(string, *slog.Logger) (S, error)) queueKind {
-	return queueKind{
-		open: func(url string, log *slog.Logger) (event.Queue, error) {
-			q, err := open(url, log)
-			if err != nil {
-				return nil, err
-			}
-			return q, nil
-		},
-		consume: func(url string, log *slog.Logger) (event.Source, error) {
-			s, err := consume(url, log)
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
-		},
-	}
-}
-
 // keeps reports whether this process keeps what events tell. In memory it keeps its
 // own alone, and only where somebody can ask.
 func (c *Config) keeps() bool {

@@ -30,12 +30,12 @@ var stores = map[string]storeKind{
 // queues are the queues that events can go to, by the scheme of their URL, beside
 // local: and off.
 var queues = map[string]queueKind{
-	"kafka":  queueKindOf(kafka.Open, kafka.Consume),
-	"kafkas": queueKindOf(kafka.Open, kafka.Consume),
-	"nats":   queueKindOf(nats.Open, nats.Consume),
-	"natss":  queueKindOf(nats.Open, nats.Consume),
-	"amqp":   queueKindOf(rabbitmq.Open, rabbitmq.Consume),
-	"amqps":  queueKindOf(rabbitmq.Open, rabbitmq.Consume),
+	"kafka":  {kafka.Open, kafka.Consume},
+	"kafkas": {kafka.Open, kafka.Consume},
+	"nats":   {nats.Open, nats.Consume},
+	"natss":  {nats.Open, nats.Consume},
+	"amqp":   {rabbitmq.Open, rabbitmq.Consume},
+	"amqps":  {rabbitmq.Open, rabbitmq.Consume},
 }
 
 // databases keep what events tell, by the scheme of their URL.

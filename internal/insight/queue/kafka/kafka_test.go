@@ -89,7 +89,7 @@ func on(addr, topic string) *queuetest.Broker {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return s.(queuetest.Source)
 		},
 		Send: func(t testing.TB, contentType string, body []byte) {
 			c := client(t, addr, kgo.AllowAutoTopicCreation())

@@ -26,11 +26,9 @@ type Queue struct {
 	life     broker.Life
 }
 
-var _ event.Queue = (*Queue)(nil)
-
 // Open returns the queue at a URL. It does not wait for the brokers: they may be
 // away, and come. The error says what is wrong with the URL.
-func Open(url string, log *slog.Logger) (*Queue, error) {
+func Open(url string, log *slog.Logger) (event.Queue, error) {
 	p, err := parse(url, log)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func on(addr, stream string) *queuetest.Broker {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return s.(queuetest.Source)
 		},
 		Send: func(t testing.TB, contentType string, body []byte) {
 			js := connect(t, addr)
@@ -75,7 +75,7 @@ func on(addr, stream string) *queuetest.Broker {
 	}
 }
 
-func open(t testing.TB, url string, log *slog.Logger) *Queue {
+func open(t testing.TB, url string, log *slog.Logger) event.Queue {
 	t.Helper()
 	q, err := Open(url, log)
 	if err != nil {

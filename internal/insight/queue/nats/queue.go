@@ -25,11 +25,9 @@ type Queue struct {
 	made bool
 }
 
-var _ event.Queue = (*Queue)(nil)
-
 // Open returns the queue at a URL. It does not wait for the servers: they may be
 // away, and come.
-func Open(url string, log *slog.Logger) (*Queue, error) {
+func Open(url string, log *slog.Logger) (event.Queue, error) {
 	p, err := parse(url, log)
 	if err != nil {
 		return nil, err

@@ -39,10 +39,8 @@ type Source struct {
 	endpoint *endpoint
 }
 
-var _ event.Source = (*Source)(nil)
-
 // Consume returns a source of the queue at a URL. The error says what is wrong with the URL.
-func Consume(url string, log *slog.Logger) (*Source, error) {
+func Consume(url string, log *slog.Logger) (event.Source, error) {
 	p, err := parse(url, log)
 	if err != nil {
 		return nil, err

@@ -23,11 +23,9 @@ type Queue struct {
 	outage    *faults.Outage
 }
 
-var _ event.Queue = (*Queue)(nil)
-
 // Open returns the queue at a URL. It does not connect: Publish does, as often as
 // needed.
-func Open(url string, log *slog.Logger) (*Queue, error) {
+func Open(url string, log *slog.Logger) (event.Queue, error) {
 	p, err := parse(url, log)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func on(addr, queue string) *queuetest.Broker {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return s.(queuetest.Source)
 		},
 		Send: func(t testing.TB, contentType string, body []byte) {
 			c, ch := channel(t, addr)
@@ -72,7 +72,7 @@ func on(addr, queue string) *queuetest.Broker {
 	}
 }
 
-func open(t testing.TB, url string) *Queue {
+func open(t testing.TB, url string) event.Queue {
 	t.Helper()
 	q, err := Open(url, slog.New(slog.DiscardHandler))
 	if err != nil {
