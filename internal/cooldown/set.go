@@ -20,11 +20,7 @@ type Set struct {
 func (p *Set) Left(key string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	until, ok := p.until[key]
-	if !ok {
-		return 0
-	}
-	left := until.Sub(now)
+	left := p.until[key].Sub(now) // below zero for a key that is not there
 	if left <= 0 {
 		delete(p.until, key)
 		return 0

@@ -31,15 +31,13 @@ type Answers struct {
 }
 
 func (a *Answers) check() error {
-	left := a.Count
+	left, bad := a.Count, false
 	for _, n := range []int64{a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError} {
-		if n < 0 || n > left {
-			return fmt.Errorf("answers: the classes do not add up to the count of %d", a.Count)
-		}
+		bad = bad || n < 0 || n > left
 		left -= n
 	}
 	switch {
-	case left != 0:
+	case bad || left != 0:
 		return fmt.Errorf("answers: the classes do not add up to the count of %d", a.Count)
 	case a.LongestMS < 0 || a.TotalMS < a.LongestMS:
 		return errors.New("answers: the longest took more than all together")
