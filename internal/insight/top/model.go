@@ -194,20 +194,12 @@ func (m *Model) limits() []live.Limit {
 			out = append(out, l)
 		}
 	}
-	name := func(a, b live.Limit) int {
-		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.LimitRef.Limit, b.LimitRef.Limit))
-	}
 	slices.SortStableFunc(out, func(a, b live.Limit) int {
-		switch m.order {
-		case byDecisions:
-			return cmp.Or(cmp.Compare(decisions(b.Counts), decisions(a.Counts)), name(a, b))
-		case byTotal:
-			return cmp.Or(cmp.Compare(b.Totals["refused"], a.Totals["refused"]), name(a, b))
-		case byName:
-			return name(a, b)
-		}
-		return cmp.Or(cmp.Compare(b.Counts["refused"], a.Counts["refused"]), cmp.Compare(decisions(b.Counts), decisions(a.Counts)),
-			cmp.Compare(b.Totals["refused"], a.Totals["refused"]), name(a, b))
+		refused := cmp.Compare(b.Counts["refused"], a.Counts["refused"])
+		met := cmp.Compare(decisions(b.Counts), decisions(a.Counts))
+		total := cmp.Compare(b.Totals["refused"], a.Totals["refused"])
+		by := [orders]int{byRefusals: cmp.Or(refused, met, total), byDecisions: met, byTotal: total} // by name where zero
+		return cmp.Or(by[m.order], cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.LimitRef.Limit, b.LimitRef.Limit))
 	})
 	return out
 }
