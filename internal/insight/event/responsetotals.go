@@ -3,9 +3,9 @@ package event
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // ResponseTotals tells how all requests that passed under a limit were answered whose
@@ -84,7 +84,7 @@ func (a *answering) add(res *weir.Result) {
 		return
 	}
 	a.times[LatencyBucket(res.Duration)].Add(1)
-	us := uint64((res.Duration + time.Microsecond - 1) / time.Microsecond)
+	us := uint64(micros.Of(res.Duration))
 	a.total.Add(us)
 	for {
 		was := a.longest.Load()
