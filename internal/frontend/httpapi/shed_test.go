@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
@@ -16,11 +17,11 @@ const operatorToken = "0123456789abcdef"
 
 // An operator sees how load shedding stands and changes it, all or nothing.
 func TestShed(t *testing.T) {
-	opt, err := shed.Parse([]byte("user_rate: {limit: 5/minute}\nin_flight: {limit: 10}\nfleet_share: {limit: 10/second, mode: shadow}"), "shed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := shed.New(opt)
+	s, err := shed.New(shed.Options{
+		UserRate:   shed.RateOptions{Limit: shed.Rate{Count: 5, Period: time.Minute}},
+		InFlight:   shed.InFlightOptions{Limit: 10},
+		FleetShare: shed.FleetOptions{Limit: shed.Rate{Count: 10, Period: time.Second}, Mode: shed.Shadow},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +101,7 @@ func TestNoShed(t *testing.T) {
 
 // Checks that name no priority have the one of the options.
 func TestPriorityOfChecksWithoutOne(t *testing.T) {
-	opt, err := shed.Parse([]byte("fleet_share: {limit: 10/hour, headroom: 50%}"), "shed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	opt := shed.Options{FleetShare: shed.FleetOptions{Limit: shed.Rate{Count: 10, Period: time.Hour}, Reserve: shed.Percent(50)}}
 	f := func(priority int, path, body string, want int) {
 		t.Helper()
 		s, err := shed.New(opt)
