@@ -15,22 +15,6 @@ type analyticsCmd struct {
 	server.AnalyticsConfig `embed:""`
 }
 
-// Help is the long text of `weir analytics --help`.
-func (*analyticsCmd) Help() string {
-	return `Examples:
-
-  weir analytics --events amqp://user:password@rabbitmq:5672/weir --analytics sqlite:/var/lib/weir/weir.db
-  weir analytics --events kafka://kafka:9092/weir --analytics postgres://weir:password@db/weir --listen :6071 --admin-token-file token
-
-Takes events out of the queue that servers put them into (weir serve --events),
-counts each once, and answers questions about them under /v1/analytics/. With
-PostgreSQL there can be as many of these as you like on one queue. Flags can be
-given in the environment: --events is WEIR_EVENTS.
-
-Signals: SIGTERM and SIGINT end it; what is not counted by then stays with the
-queue. Exit status: 0 after a signal, 2 an error, or a second signal.`
-}
-
 // Run counts until a signal ends it.
 func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	log := server.NewLogger(s.err, c.Log)

@@ -19,19 +19,6 @@ type auditCmd struct {
 	operatorFlags
 }
 
-// Help is the long text of `weir audit --help`.
-func (*auditCmd) Help() string {
-	return `Examples:
-
-  weir audit
-      the last 20 changes: when, by whom, what, to whom, before and after, and why
-  weir audit --limit 1000 --json
-      all that are kept, for a program
-
-Servers that share Redis keep the last 1000 changes there together; else each
-has its own. Exit status: 0 shown, 2 not shown.`
-}
-
 // audit is the answer of GET /v1/admin/audit.
 type audit struct {
 	Changes []overlay.ChangeView `json:"changes"`

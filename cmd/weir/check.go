@@ -23,26 +23,6 @@ type checkCmd struct {
 	MergeDomains bool `name:"merge-domain-configs" help:"With --envoy: files may share a domain, as with MERGE_DOMAIN_CONFIG=true."`
 }
 
-// Help is the long text of `weir check --help`.
-func (*checkCmd) Help() string {
-	return `Examples:
-
-  weir check rules.yaml
-  weir check --strict --format github rules/
-  weir check weir.yaml
-  weir check --envoy --merge-domain-configs config/
-
-A configuration is checked with all that it names: rules, keys, certificates and
-routes. A rule that no route asks is a fault, a route that no rule limits a warning.
-Flags and environment variables are not looked at.
-
-Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
-status: 0 the rules load, 1 they do not (or there are warnings and --strict is
-given), 2 there is no such file. With --envoy what is printed, and the status, are
-those of its config_check_cmd: 1 a rule or the directory is at fault, 2 a file is
-not YAML or has a key that means nothing.`
-}
-
 // The values of --format.
 const (
 	formatText   = "text"

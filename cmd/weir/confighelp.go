@@ -24,18 +24,16 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	fmt.Fprintf(&b, "Usage: weir serve [flags] [FILE ...]\n\n%s\n\n%s\n", command.Help, command.Detail)
 	group := "Flags:"
 	fmt.Fprintf(&b, "\n%s\n", group)
-	for _, level := range command.AllFlags(true) {
-		for _, f := range level {
-			if f.Group != nil && f.Group.Title != group {
-				group = f.Group.Title
-				fmt.Fprintf(&b, "\n%s\n", group)
-			}
-			line := server.Summarize(f.Help)
-			if f.Default != "" && f.Default != "0" && f.Default != "0s" && f.Default != "false" {
-				line += " [" + f.Default + "]"
-			}
-			fmt.Fprintf(&b, "  %-*s  %s\n", flagColumn, usageOf(f), line)
+	for _, f := range flagsOf(command) {
+		if f.Group != nil && f.Group.Title != group {
+			group = f.Group.Title
+			fmt.Fprintf(&b, "\n%s\n", group)
 		}
+		line := server.Summarize(f.Help)
+		if f.Default != "" && f.Default != "0" && f.Default != "0s" && f.Default != "false" {
+			line += " [" + f.Default + "]"
+		}
+		fmt.Fprintf(&b, "  %-*s  %s\n", flagColumn, usageOf(f), line)
 	}
 	_, err := io.WriteString(ctx.Stdout, b.String())
 	return err

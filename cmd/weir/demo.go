@@ -19,22 +19,6 @@ type demoCmd struct {
 	Seed  uint64        `name:"seed" env:"-" default:"1" placeholder:"N" help:"Number that the clients' choices follow from."`
 }
 
-// Help is the long text of `weir demo --help`.
-func (*demoCmd) Help() string {
-	return `Examples:
-
-  weir demo
-  weir demo --port 8080 --admin 6070
-  weir demo --for 30s
-
-Runs a gateway with limits in this process, a small upstream behind it, made-up clients
-(people, an office behind one address, a script that does not wait, attackers), and the
-dashboard, which shows each client and what it is taken for. It listens on loopback, sends
-some 30 requests a second, and needs nothing else. Ctrl-C ends it and removes its files.
-
-Exit status: 0 after Ctrl-C, 2 an error.`
-}
-
 // Run runs the demo until a signal ends it.
 func (c *demoCmd) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -26,12 +26,11 @@ var linked = regexp.MustCompile(`^[A-Z0-9_]+_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=|
 // are none: what they were to set does not hold.
 func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 	var known []string
-	_ = kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
-		if f, ok := node.(*kong.Flag); ok {
+	for _, n := range k.Model.Leaves(false) {
+		for _, f := range flagsOf(n) {
 			known = append(known, f.Tag.Envs...)
 		}
-		return next(nil)
-	})
+	}
 	if stray := strayEnv(os.Environ(), known); stray != "" {
 		log.Warn("environment variables without effect: not settings of this command; `weir help config` lists the settings",
 			"variables", stray)

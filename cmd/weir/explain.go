@@ -29,22 +29,6 @@ type explainCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
-// Help is the long text of `weir explain --help`.
-func (*explainCmd) Help() string {
-	return `Examples:
-
-  weir explain rules.yaml client_id=123
-  weir explain --domain checkout rules/ user=42 path=/pay + remote_address=203.0.113.7
-  weir explain --config weir.yaml --request 'POST /login' -H 'X-API-Key: k1' --from 203.0.113.9
-  weir explain --admin http://127.0.0.1:6070 client_id=123
-
-Shows for each descriptor which rule every entry matched and why, and for each
-limit what it counts, under which key, and what it guarantees. Nothing is
-counted. With --config the gateway finds the route and makes the descriptors;
-flags and environment variables of weir serve, bans and overrides are not looked at.
-Exit status: 0 some limit applies, 1 none does, 2 error.`
-}
-
 // Run explains the request by the rules files or by a server.
 func (c *explainCmd) Run(s streams) error {
 	files, entries := cutFiles(c.Entries)

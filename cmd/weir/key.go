@@ -30,35 +30,6 @@ type keyCmd struct {
 	operatorFlags
 }
 
-// Help is the long text of `weir key --help`.
-func (*keyCmd) Help() string {
-	return `Examples:
-
-  weir key inspect client_id=acme
-      what each limit keeps for the key, who banned it, what overrides its limit
-  weir key reset client_id=acme --limit per_minute
-      forget what the key has spent, and lift its ban
-  weir key grant client_id=acme --limit per_minute 100
-      give 100 units back, at most up to untouched
-  weir key ban client_id=acme --limit per_minute --for 2h --reason "scrapes us"
-  weir key unban client_id=acme --limit per_minute
-      ban for two hours; lift the ban
-  weir key ban client_id=acme --whole-domain --for 2h
-  weir key ban e3ac7d870c9f2649d199a0111b2e7b8f --for 2h
-      refuse the client whatever it asks for; refuse one that weir top and the
-      dashboard show by its hash, on a node that shows it
-  weir key allow client_id=acme --limit per_minute --for 1h --reason "moves their data"
-  weir key disallow client_id=acme --limit per_minute
-      let the key pass for an hour, and count what it would be refused; think better of it
-  weir key override client_id=acme --limit per_minute 5000/minute --burst 6000 --for 30d
-  weir key override client_id=acme --limit per_minute --remove
-      another limit for one key; as it was
-
-Acts without confirmation and prints the result. With Redis every node knows of bans and
-overrides within a second, and a restart keeps them; else they are the server's
-own. Exit status: 0 done, 2 not done.`
-}
-
 // keyQuestion is the body of the paths under /v1/admin that are about one key.
 type keyQuestion struct {
 	question

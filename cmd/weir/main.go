@@ -74,7 +74,7 @@ func main() {
 
 // newParser returns the parser of all subcommands into c.
 func newParser(c *cli, s streams) (*kong.Kong, error) {
-	return kong.New(c,
+	k, err := kong.New(c,
 		kong.Name("weir"),
 		kong.Description(description),
 		kong.Writers(s.out, s.err),
@@ -85,6 +85,10 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", "), "log_facts": strings.Join(facts.Known(), ", ")},
 		kong.Bind(s),
 	)
+	if err != nil {
+		return nil, err
+	}
+	return k, setLongHelp(k.Model)
 }
 
 // withDefault says what a flag does and what it is when it is not given. The

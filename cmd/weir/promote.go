@@ -29,29 +29,6 @@ type promoteCmd struct {
 	operatorFlags
 }
 
-// Help is the long text of `weir promote --help`.
-func (*promoteCmd) Help() string {
-	return `Examples:
-
-  weir promote api/client_id --to shadow --reason "refuses the wrong ones" --for 1h
-      count what the rule would refuse, and refuse nothing, for an hour
-  weir promote api/client_id --to 10% --reason "new limit" --guard 2% --watch 10m
-      refuse a tenth of the keys, the same ones always; should more than 2% of the
-      decisions under it be refused within ten minutes, go back
-  weir promote api/client_id --to 100% --reason "10% went well"
-  weir promote api/client_id --to none --reason "it is in the file now"
-
-Every node that shares the store follows within about a second, and reloads and
-restarts keep it; what keys have spent stays spent. Write it into the rules file
-as well: what it amounts to there is printed.
-
-The guard counts the decisions of the one server that it asks, and works while
-this command does: end it, and the mode stays as it is. A server that cannot be
-asked is not taken for one that is well.
-
-Exit status: 0 done, 1 gone back, 2 not done, or not watched to the end.`
-}
-
 // modeQuestion is the body of POST /v1/admin/mode.
 type modeQuestion struct {
 	Domain  string `json:"domain"`

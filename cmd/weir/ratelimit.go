@@ -15,15 +15,8 @@ import (
 
 type ratelimitCmd struct{}
 
-// Help is the long text of `weir ratelimit --help`.
-func (*ratelimitCmd) Help() string {
-	return `Runs in the place of Envoy's rate limit service (envoyproxy/ratelimit), configured
-by environment variables alone. The same program under the name ratelimit does the
-same. docs/how-to/envoy-ratelimit.md says more. Exit status: 0 after a signal, 2 an
-error, or a second signal.
-
-` + settings.Help()
-}
+// Help is what the long help ends with: the environment variables.
+func (*ratelimitCmd) Help() string { return settings.Help() }
 
 // asRatelimit returns the command line that a program of that name means:
 // Envoy's service reads no arguments.

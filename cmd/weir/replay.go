@@ -21,25 +21,6 @@ type replayCmd struct {
 	HTML    string            `name:"html" env:"-" placeholder:"FILE" help:"Write a page for a browser too."`
 }
 
-// Help is the long text of `weir replay --help`.
-func (*replayCmd) Help() string {
-	return `Examples:
-
-  weir replay rules.yaml access.log
-  weir replay --rules new.yaml --against rules.yaml --html report.html access.log.2.gz access.log.1 access.log
-  weir replay weir.yaml --set X-API-Key=k1 access.log
-  journalctl -u caddy -o cat | weir replay rules.yaml --field tenant=request.headers.X-Tenant
-
-Decides every request of the logs as a node with these rules would have, on the
-logs' own clock, and says who would have been refused by which limit. For each
-list of keys that rules match, a request has one descriptor; its entries are
-remote_address, method, path, user, host, user_agent, and those of --field and
---set. With a configuration its routes say what the limits are asked about, as at
-the gateway; --field and --set then give fields of the request's header, and a
-request without a host is for localhost.
-Exit status: 0 the logs were read, 2 they or the rules were not.`
-}
-
 // Run replays the logs.
 func (c *replayCmd) Run(s streams) (err error) {
 	if err := c.cutRules(); err != nil {

@@ -21,32 +21,6 @@ type serveCmd struct {
 	server.Config `embed:""`
 }
 
-// Help is the long text of `weir serve --help`.
-func (*serveCmd) Help() string {
-	return `Examples:
-
-  weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
-      forward to a server, at most 100 requests a minute from one address
-
-  weir serve --limit "10/second by client_id burst 20" --limit "1000/hour by client_id"
-      answer POST /shouldAllowRequest; both limits must allow
-
-  weir serve --resp 6380
-      answer Redis clients: CL.THROTTLE, whose limits come with each call
-
-  weir serve --rules rules.yaml --admin 0.0.0.0:6070 --admin-token-file token
-      decide by a rules file, with metrics for other machines
-
-A flag wins over its environment variable (--drain-delay is WEIR_DRAIN_DELAY),
-that over the file given with --config, and that over the default in brackets.
-More settings are in that file alone: "weir help config" lists all of them.
-Durations are written 500ms, 10s, 5m; sizes 64KiB, 512MiB.
-
-Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
-answered), a second one exits at once; SIGHUP reloads rules, API keys and
-certificates. Exit status: 0 after a drain, 2 an error, or a second signal.`
-}
-
 // Run serves until a signal ends it.
 func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	isSet, err := c.takeFiles(flagsSet(k))

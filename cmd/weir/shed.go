@@ -18,34 +18,6 @@ type shedCmd struct {
 	JSON    bool          `name:"json" help:"Print the answers as they are."`
 }
 
-// Help is the long text of `weir shed --help`.
-func (*shedCmd) Help() string {
-	return `Examples:
-
-  weir shed
-      what each limiter does, has let in and has refused since the server started
-  weir shed off
-      good requests are refused and nobody knows why: refuse none from now on
-  weir shed user_rate=shadow
-      one limiter is wrong: let it count, and refuse nothing
-  weir shed in_flight.shares.background=0% in_flight.limit=200
-      the service is going down: drop what nobody waits for, take on less
-  weir shed --admin http://10.0.0.1:6070 --admin http://10.0.0.2:6070 on
-
-Settings that are given together are changed together, or none is. A change
-concerns the servers that are named, each for itself, and is forgotten at their
-restart: write it into the section shed of their configuration as well.
-
-  off                    true, false: the kill switch
-  user_rate, user_concurrency, fleet_share, in_flight
-                         enforce, shadow, off: what one limiter does
-  in_flight.limit        requests under way on one server
-  in_flight.shares.critical, .default, .sheddable, .background
-                         how much of the limit each class may fill: 75%
-
-Exit status: 0 every server answered, 2 one did not, or changed nothing.`
-}
-
 // Run asks every server, also when one does not answer.
 func (c *shedCmd) Run(s streams) error {
 	settings, err := shedSettings(c.Settings)

@@ -35,23 +35,6 @@ type simulateCmd struct {
 	JSON         bool          `name:"json" help:"Print as JSON."`
 }
 
-// Help is the long text of `weir simulate --help`.
-func (*simulateCmd) Help() string {
-	return `Examples:
-
-  weir simulate --limit "100/minute by ip" --nodes 5
-  weir simulate rules.yaml --users 100M --rate 10M --nodes 100
-  weir simulate weir.yaml --store-latency 2ms --for 5m --json
-
-Plays a fleet in virtual time before there is one: nodes with these rules and a store that
-they share, asked by made-up users. The same requests are decided in each mode of consistency
-and by one node alone, which is exact. It says how far each mode is from that, the calls of
-the store, and the memory; and, by what decisions cost on this machine, the cores. What was
-measured and what was computed from it have headings of their own. Of a fleet that is too
-large a slice of the users is played. It reaches no server. Exit status: 0 it was played,
-2 it was not.`
-}
-
 // Run plays the fleet.
 func (c *simulateCmd) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -26,22 +26,6 @@ type suggestCmd struct {
 	JSON       bool              `name:"json" help:"Print as JSON."`
 }
 
-// Help is the long text of `weir suggest --help`.
-func (*suggestCmd) Help() string {
-	return `Examples:
-
-  weir suggest access.log
-  weir suggest --by user --every 1m,1d access.log.1.gz access.log
-  weir suggest --where path=/login --every 1m access.log
-
-Says how much clients ask for at their busiest, and for each limit how many of
-them and of their requests it would catch, in windows aligned to the clock. Where
-a few ask for far more than all others it suggests a limit between them, as lines of
-a rules file. Without --where it reads files a second time, for the three busiest
-paths, and shows those for which it suggests a limit. Try it before it bites: weir
-replay. Exit status: 0 the logs were read, 2 they were not.`
-}
-
 // filter is a value that a request must have.
 type filter struct {
 	index int

@@ -27,22 +27,6 @@ type tailCmd struct {
 	JSON    bool     `name:"json" env:"-" help:"Print records as JSON, one a line."`
 }
 
-// Help is the long text of `weir tail --help`.
-func (*tailCmd) Help() string {
-	return `Examples:
-
-  weir tail
-  weir tail --outcome refused --rule login
-  weir tail --json -n 100 --outcome refused | jq -r .key | sort | uniq -c
-  weir tail --admin https://weir.internal:6070 --token-file token
-
-Prints what a running server decides, one line for each client, limit and outcome
-of a second: all that were refused, delayed or marked, and a sample of those that
-were allowed (--events-sample of the server). Keys are hashed unless the server
-was started with --events-unhashed. Who reads too slowly is told what it missed.
-Exit status: 0 after -n records or an interrupt, 2 when the server ends the stream.`
-}
-
 // errStreamEnded is when a server drains.
 var errStreamEnded = errors.New("the server has ended the stream")
 

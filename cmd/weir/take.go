@@ -30,24 +30,6 @@ type takeCmd struct {
 	tokenFlags
 }
 
-// Help is the long text of `weir take --help`.
-func (*takeCmd) Help() string {
-	return `Examples:
-
-  weir take client_id=123
-  weir take --cost 5 --domain checkout user=42 path=/pay
-  weir take --peek client_id=123 + remote_address=203.0.113.7
-  weir take client_id=backup && run-backup
-
-A request that meets no rule is limited by nothing, as one with a misspelt key or
-domain: that is an error, which says what is near, unless --allow-unmatched is given.
-
-A server that forwards (--upstream) answers to the addresses of its --trust, and to
-its admin token.
-
-Exit status: 0 allowed, 1 refused, 2 no answer, or no rule that the request meets.`
-}
-
 // verdict is the answer of POST /v1/check. Times are in seconds, null for
 // never.
 type verdict struct {

@@ -15,35 +15,6 @@ type testCmd struct {
 	OnlyFailures bool     `name:"quiet" help:"Print only what fails."`
 }
 
-// Help is the long text of `weir test --help`.
-func (*testCmd) Help() string {
-	return `A file of cases:
-
-  rules: [rules.yaml]                 # relative to this file
-  cases:
-    - name: a login every six seconds
-      steps:
-        - {request: {path: /login, remote_address: 192.0.2.1}, times: 10, expect: allowed}
-        - request: {path: /login, remote_address: 192.0.2.1}
-          expect: {outcome: refused, retry_after: 6s}
-        - {after: 6s, request: {path: /login, remote_address: 192.0.2.1}, expect: allowed}
-
-A step can be a request to the gateway of a configuration, in the place of entries,
-as in weir test weir.yaml cases.yaml:
-
-      steps:
-        - {http: POST /login, times: 5, expect: allowed}
-        - http: {method: POST, path: /login, host: shop.example, from: 203.0.113.9,
-            headers: {X-API-Key: k1}}
-          takes: 2s                     # and holds its permits as long
-          expect: refused
-
-Plays each case on a clock of its own, beginning with nothing spent. No upstream
-responds, so nothing is charged by its response; flags and environment variables of
-weir serve, bans and overrides are not looked at, nor shed.in_flight. Exit status:
-0 all cases hold, 1 some do not, 2 a file cannot be read.`
-}
-
 // Run plays the cases.
 func (c *testCmd) Run(s streams) error {
 	all, err := c.play()

@@ -24,25 +24,6 @@ type topCmd struct {
 	JSON bool `name:"json" env:"-" help:"Print one state of the server as JSON, and end."`
 }
 
-// Help is the long text of `weir top --help`.
-func (*topCmd) Help() string {
-	return `Examples:
-
-  weir top
-  weir top --admin https://weir.internal:6070 --token-file token
-  weir top --once
-  weir top --json
-
-Shows what a running server decides, every second: its limits by what they refuse,
-the keys that are refused most, and whether anything is degraded or lost. Keys are
-hashed unless the server was started with --events-unhashed; of more than 200 limits
-those that refuse most are shown.
-
-  q quit   p pause   s sort   / filter   up, down scroll   ? help
-
-Exit status: 0 ended by you or --once, 2 an error.`
-}
-
 // Run shows until somebody quits.
 func (c *topCmd) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -23,9 +23,6 @@ type versionCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
-// Help is the long text of `weir version --help`.
-func (*versionCmd) Help() string { return "Exit status: 0." }
-
 // Run prints the build.
 func (v *versionCmd) Run(s streams) error {
 	b := readBuild()
