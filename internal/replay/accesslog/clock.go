@@ -1,16 +1,31 @@
 package accesslog
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // clock reads times as they stand in logs. Lines of one minute have most of it in
 // common, and are read by their seconds alone.
 type clock struct {
-	// minute is how the last time began, up to its minute, and base when that
-	// minute began, in microseconds since the Unix epoch.
-	minute [32]byte
-	n      int
-	zone   [6]byte
-	base   int64
+	// minute is how the last time began, up to its minute, zone how it ended, and base
+	// when that minute began, in microseconds since the Unix epoch.
+	minute, zone []byte
+	base         int64
+}
+
+// reach reads the minute of a time by a layout, if it is not that of the last one.
+func (c *clock) reach(layout string, minute, zone []byte) error {
+	if bytes.Equal(c.minute, minute) && bytes.Equal(c.zone, zone) {
+		return nil
+	}
+	t, err := time.Parse(layout, string(minute)+string(zone))
+	if err != nil {
+		return errTime
+	}
+	c.minute, c.zone = append(c.minute[:0], minute...), append(c.zone[:0], zone...)
+	c.base = t.UnixMicro()
+	return nil
 }
 
 // clf reads 10/Oct/2000:13:55:36 -0700.
@@ -19,17 +34,11 @@ func (c *clock) clf(b []byte) (int64, error) {
 	if len(b) != length || b[upToMinute] != ':' {
 		return 0, errTime
 	}
-	if c.n != upToMinute || string(c.minute[:c.n]) != string(b[:upToMinute]) || string(c.zone[:5]) != string(b[21:26]) {
-		t, err := time.Parse("02/Jan/2006:15:04 -0700", string(b[:upToMinute])+string(b[20:]))
-		if err != nil {
-			return 0, errTime
-		}
-		c.n = copy(c.minute[:], b[:upToMinute])
-		copy(c.zone[:], b[21:26])
-		c.base = t.UnixMicro()
+	if err := c.reach("02/Jan/2006:15:04 -0700", b[:upToMinute], b[20:]); err != nil {
+		return 0, err
 	}
 	seconds, ok := two(b[18:])
-	if !ok || b[20] != ' ' {
+	if !ok {
 		return 0, errTime
 	}
 	return c.base + seconds*1e6, nil
@@ -39,30 +48,21 @@ func (c *clock) clf(b []byte) (int64, error) {
 func (c *clock) iso(b []byte) (int64, error) {
 	const upToMinute = len("2016-04-15T20:17")
 	if len(b) < upToMinute+4 || b[upToMinute] != ':' || b[len(b)-1] != 'Z' {
-		return c.slow(b)
+		return slow(b)
 	}
-	if c.n != upToMinute || string(c.minute[:c.n]) != string(b[:upToMinute]) || c.zone[0] != 'Z' {
-		t, err := time.Parse("2006-01-02T15:04Z", string(b[:upToMinute])+"Z")
-		if err != nil {
-			return c.slow(b)
-		}
-		c.n = copy(c.minute[:], b[:upToMinute])
-		c.zone[0] = 'Z'
-		c.base = t.UnixMicro()
+	if c.reach("2006-01-02T15:04Z", b[:upToMinute], b[len(b)-1:]) != nil {
+		return slow(b)
 	}
 	seconds, ok := two(b[upToMinute+1:])
-	if !ok {
-		return 0, errTime
-	}
-	us, ok := fraction(b[upToMinute+3 : len(b)-1])
-	if !ok {
+	us, isFraction := fraction(b[upToMinute+3 : len(b)-1])
+	if !ok || !isFraction {
 		return 0, errTime
 	}
 	return c.base + seconds*1e6 + us, nil
 }
 
 // slow reads what has a zone of its own.
-func (c *clock) slow(b []byte) (int64, error) {
+func slow(b []byte) (int64, error) {
 	for _, layout := range [...]string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "02/Jan/2006:15:04:05 -0700"} {
 		if t, err := time.Parse(layout, string(b)); err == nil {
 			return t.UnixMicro(), nil

@@ -7,15 +7,9 @@ type scanner struct{ rest []byte }
 
 // word takes what stands before the next space.
 func (s *scanner) word() []byte {
-	i := bytes.IndexByte(s.rest, ' ')
-	if i < 0 {
-		w := s.rest
-		s.rest = nil
-		return w
-	}
-	w := s.rest[:i]
-	s.rest = s.rest[i+1:]
-	return w
+	word, rest, _ := bytes.Cut(s.rest, []byte(" "))
+	s.rest = rest
+	return word
 }
 
 // bracketed takes what stands in brackets, and the space behind.
@@ -58,11 +52,25 @@ func (s *scanner) quoted() ([]byte, error) {
 }
 
 // skip drops n bytes and a space.
-func (s *scanner) skip(n int) {
-	s.rest = s.rest[n:]
-	if len(s.rest) > 0 && s.rest[0] == ' ' {
-		s.rest = s.rest[1:]
+func (s *scanner) skip(n int) { s.rest = bytes.TrimPrefix(s.rest[n:], []byte(" ")) }
+
+// request takes a time in brackets, which read reads, the request line and the status.
+func (s *scanner) request(l *Line, read func([]byte) (int64, error)) error {
+	when, ok := s.bracketed()
+	if !ok {
+		return errTime
 	}
+	var err error
+	if l.Time, err = read(when); err != nil {
+		return err
+	}
+	request, err := s.quoted()
+	if err != nil {
+		return err
+	}
+	l.request(request)
+	l.Status, err = status(s.word())
+	return err
 }
 
 // Combined reads the common and the combined log format, whatever follows them
@@ -89,67 +97,44 @@ func (c *Combined) Parse(b []byte, l *Line) error {
 	}
 	l.User = text(s.rest[:i])
 	s.skip(i)
-	when, ok := s.bracketed()
-	if !ok {
-		return errTime
-	}
-	var err error
-	if l.Time, err = c.clock.clf(when); err != nil {
+	if err := s.request(l, c.clock.clf); err != nil {
 		return err
 	}
-	request, err := s.quoted()
-	if err != nil {
-		return err
-	}
-	l.request(request)
-	if l.Status, err = status(s.word()); err != nil {
-		return err
-	}
-	l.Bytes = count(s.word())
+	s.word() // bytes sent
 	if len(s.rest) == 0 || s.rest[0] != '"' {
 		return nil // the common format ends here
 	}
-	if _, err = s.quoted(); err != nil { // the referrer
+	if _, err := s.quoted(); err != nil { // the referrer
 		return err
 	}
 	agent, err := s.quoted()
-	if err != nil {
-		if err == errShort {
-			return nil // what follows is somebody's own
-		}
-		return err
+	if err == errShort {
+		return nil // what follows is somebody's own
 	}
 	l.UserAgent = text(agent)
-	return nil
+	return err
 }
 
 // request takes a request line apart. One that is not of HTTP is told as a method
 // alone.
 func (l *Line) request(b []byte) {
-	i := bytes.IndexByte(b, ' ')
-	if i < 0 {
-		l.Method = text(b)
+	method, target, ok := bytes.Cut(b, []byte(" "))
+	if l.Method = text(method); !ok {
 		return
 	}
-	l.Method = text(b[:i])
-	b = b[i+1:]
 	// HTTP/0.9 has no protocol, and a target may hold spaces all the same.
-	if j := bytes.LastIndexByte(b, ' '); j >= 0 && bytes.HasPrefix(b[j+1:], []byte("HTTP/")) {
-		l.Protocol = text(b[j+1:])
-		b = b[:j]
+	if i := bytes.LastIndexByte(target, ' '); i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
+		target = target[:i]
 	}
-	l.Target = text(b)
+	l.Target = text(target)
 }
 
 // status reads a status, or a hyphen for none.
 func status(b []byte) (int, error) {
-	if len(b) == 1 && b[0] == '-' {
+	switch {
+	case len(b) == 1 && (b[0] == '-' || b[0] == '0'): // 0 is Envoy's, where the client went away
 		return 0, nil
-	}
-	if len(b) != 3 {
-		if len(b) == 1 && b[0] == '0' {
-			return 0, nil // of Envoy, where the client went away
-		}
+	case len(b) != 3:
 		return 0, errStatus
 	}
 	n := 0
@@ -160,16 +145,4 @@ func status(b []byte) (int, error) {
 		n = n*10 + int(c-'0')
 	}
 	return n, nil
-}
-
-// count reads a number, or anything else as zero.
-func count(b []byte) int64 {
-	var n int64
-	for _, c := range b {
-		if c < '0' || c > '9' || n > 1<<59 {
-			return 0
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n
 }

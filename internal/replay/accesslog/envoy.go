@@ -10,20 +10,8 @@ type Envoy struct{ clock clock }
 func (e *Envoy) Parse(b []byte, l *Line) error {
 	*l = Line{}
 	s := scanner{b}
-	when, ok := s.bracketed()
-	if !ok {
-		return errTime
-	}
-	var err error
-	if l.Time, err = e.clock.iso(when); err != nil {
-		return err
-	}
-	request, err := s.quoted()
+	err := s.request(l, e.clock.iso)
 	if err != nil {
-		return err
-	}
-	l.request(request)
-	if l.Status, err = status(s.word()); err != nil {
 		return err
 	}
 	s.word() // flags
@@ -35,8 +23,8 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 			return err // why the upstream failed
 		}
 	}
-	s.word() // bytes received
-	l.Bytes = count(s.word())
+	s.word()             // bytes received
+	s.word()             // bytes sent
 	s.word()             // duration
 	s.word()             // the upstream's time
 	var quoted [5][]byte // forwarded for, user agent, request id, authority, upstream
@@ -62,8 +50,5 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 // lastOf returns the last address of a list: the one that the proxy saw, and
 // nobody else wrote.
 func lastOf(list []byte) []byte {
-	if i := bytes.LastIndexByte(list, ','); i >= 0 {
-		list = list[i+1:]
-	}
-	return bytes.TrimSpace(list)
+	return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:])
 }

@@ -16,11 +16,9 @@ const (
 	fieldUser
 	fieldMethod
 	fieldTarget
-	fieldProtocol
 	fieldHost
 	fieldAgent
 	fieldStatus
-	fieldBytes
 	fieldRequest // a request line, or an object that has the rest
 	fieldHeaders
 )
@@ -38,11 +36,9 @@ var members = map[string]field{
 	"user_id": fieldUser, "remote_user": fieldUser, "user": fieldUser, "ClientUsername": fieldUser,
 	"method": fieldMethod, "request_method": fieldMethod, "RequestMethod": fieldMethod,
 	"uri": fieldTarget, "request_uri": fieldTarget, "RequestPath": fieldTarget, "path": fieldTarget, "url": fieldTarget,
-	"proto": fieldProtocol, "protocol": fieldProtocol, "server_protocol": fieldProtocol, "RequestProtocol": fieldProtocol,
 	"host": fieldHost, "http_host": fieldHost, "authority": fieldHost, "RequestHost": fieldHost, "server_name": fieldHost,
 	"user_agent": fieldAgent, "http_user_agent": fieldAgent, "request_User-Agent": fieldAgent, "agent": fieldAgent,
 	"status": fieldStatus, "response_code": fieldStatus, "DownstreamStatus": fieldStatus,
-	"size": fieldBytes, "bytes_sent": fieldBytes, "body_bytes_sent": fieldBytes, "DownstreamContentSize": fieldBytes,
 	"request": fieldRequest,
 	"headers": fieldHeaders,
 }
@@ -114,8 +110,6 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 		j.set(&l.Method, value)
 	case fieldTarget:
 		j.set(&l.Target, value)
-	case fieldProtocol:
-		j.set(&l.Protocol, value)
 	case fieldHost:
 		if j.set(&l.Host, value) {
 			l.Host = host(l.Host)
@@ -125,10 +119,6 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 	case fieldStatus:
 		if l.Status == 0 {
 			l.Status, j.err = status(value)
-		}
-	case fieldBytes:
-		if l.Bytes == 0 {
-			l.Bytes = count(value)
 		}
 	case fieldRequest:
 		if l.Method == "" {

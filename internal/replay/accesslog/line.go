@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"errors"
+	"strings"
 	"unsafe"
 )
 
@@ -19,17 +20,15 @@ type Line struct {
 	Address string
 	// User is who logged in.
 	User string
-	// Method, Target and Protocol are the words of the request line; Target is
-	// the path with its query.
-	Method, Target, Protocol string
+	// Method and Target are words of the request line; Target is the path with its
+	// query.
+	Method, Target string
 	// Host is the site, without a port.
 	Host string
 	// UserAgent is the client's software.
 	UserAgent string
 	// Status is the answer's, 0 where there was none.
 	Status int
-	// Bytes is how long the answer was.
-	Bytes int64
 
 	// object is the line itself, where it is a JSON object.
 	object []byte
@@ -37,10 +36,8 @@ type Line struct {
 
 // Path returns the target without its query.
 func (l *Line) Path() string {
-	for i := range len(l.Target) {
-		if c := l.Target[i]; c == '?' || c == '#' {
-			return l.Target[:i]
-		}
+	if i := strings.IndexAny(l.Target, "?#"); i >= 0 {
+		return l.Target[:i]
 	}
 	return l.Target
 }
@@ -65,28 +62,14 @@ func text(b []byte) string {
 // host returns an address or a name without its port, and an IPv6 address without
 // its brackets.
 func host(s string) string {
-	if s == "" {
-		return s
-	}
-	if s[0] == '[' {
-		for i := 1; i < len(s); i++ {
-			if s[i] == ']' {
-				return s[1:i]
-			}
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		if address, _, ok := strings.Cut(rest, "]"); ok {
+			return address
 		}
 		return s
 	}
-	colon := -1
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == ':' {
-			if colon >= 0 {
-				return s // IPv6 without a port
-			}
-			colon = i
-		}
+	if name, port, ok := strings.Cut(s, ":"); ok && !strings.Contains(port, ":") {
+		return name
 	}
-	if colon >= 0 {
-		return s[:colon]
-	}
-	return s
+	return s // IPv6 without a port has several colons
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -307,12 +309,23 @@ func decode(n *yaml.Node, to any, skip ...string) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k := n.Content[i]
 		switch {
-		case contains(skip, k.Value):
+		case slices.Contains(skip, k.Value):
 			continue
-		case !contains(known, k.Value):
+		case !slices.Contains(known, k.Value):
 			return fmt.Errorf("line %d: unknown key %q%s", k.Line, k.Value, spell.Hint(k.Value, append(known, skip...)))
 		}
 		rest.Content = append(rest.Content, k, n.Content[i+1])
 	}
 	return rest.Decode(to)
+}
+
+// keysOf returns the YAML keys of the struct that to points to.
+func keysOf(to any) []string {
+	var keys []string
+	for field := range reflect.TypeOf(to).Elem().Fields() {
+		if key := field.Tag.Get("yaml"); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

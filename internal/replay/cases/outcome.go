@@ -18,14 +18,13 @@ type outcome struct {
 }
 
 func (o *outcome) add(r *weir.Request, d weir.Decision) {
-	switch {
-	case !d.Allowed():
-		o.refused++
-	default:
+	if d.Allowed() {
 		o.allowed++
 		if r.Soft() {
 			o.soft++
 		}
+	} else {
+		o.refused++
 	}
 	o.last, o.delay, o.problem = d, r.Delay(), ""
 }

@@ -50,23 +50,25 @@ type Reader struct {
 // entry's key: "tenant" -> "request.headers.X-Tenant". Those come before what is
 // known.
 func New(fields map[string]string) (*Reader, error) {
-	r := &Reader{all: slices.Clone(known)}
+	r := &Reader{all: slices.Clone(known), values: make([]string, len(known))}
 	for key, path := range fields {
 		if path == "" || key == "" {
 			return nil, fmt.Errorf("field %q=%q: give an entry's key and the path of a JSON member, such as tenant=request.headers.X-Tenant", key, path)
 		}
-		r.all = slices.DeleteFunc(r.all, func(k fact) bool { return k.key == key })
-		r.all = append(r.all, fact{key: key, path: strings.Split(path, ".")})
+		r.set(fact{key: key, path: strings.Split(path, ".")})
 	}
-	r.values = make([]string, len(r.all))
 	return r, nil
+}
+
+// set puts a fact in the place of the one of its key.
+func (r *Reader) set(f fact) {
+	r.all = append(slices.DeleteFunc(r.all, func(k fact) bool { return k.key == f.key }), f)
+	r.values = make([]string, len(r.all))
 }
 
 // Fix gives the fact of a key the same value in every line.
 func (r *Reader) Fix(key, value string) {
-	r.all = slices.DeleteFunc(r.all, func(k fact) bool { return k.key == key })
-	r.all = append(r.all, fact{key: key, of: func(*Reader, *accesslog.Line) string { return value }})
-	r.values = make([]string, len(r.all))
+	r.set(fact{key: key, of: func(*Reader, *accesslog.Line) string { return value }})
 }
 
 // Index returns where Value finds the fact of a key, and false if lines do not
