@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // goOn lets the clients act over the network, each by itself, until ctx ends or one
@@ -36,11 +38,7 @@ func (c *client) goOn(ctx context.Context, network http.RoundTripper, url string
 		if wait < -mostBehind {
 			behind -= wait
 		}
-		next := time.NewTimer(max(wait, 0))
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			next.Stop()
+		if !backoff.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		if err := c.send(ctx, network, url); err != nil {

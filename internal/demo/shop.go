@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // serveShop answers as the upstream does: nobody's password is right.
@@ -20,12 +22,8 @@ func serveShop(w http.ResponseWriter, r *http.Request) {
 
 // serveSlowly is serveShop after as long as a shop takes.
 func serveSlowly(w http.ResponseWriter, r *http.Request) {
-	t := time.NewTimer(drawWork())
-	defer t.Stop()
-	select {
-	case <-t.C:
+	if backoff.Sleep(r.Context(), drawWork()) {
 		serveShop(w, r)
-	case <-r.Context().Done():
 	}
 }
 

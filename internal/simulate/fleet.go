@@ -28,8 +28,7 @@ type fleet struct {
 	traffic *traffic
 	server  *server
 	nodes   []*node
-	waited  int64 // requests that waited for the shared store
-	held    heldKeys
+	counts  Mode  // what is counted while it plays
 	err     error // the first
 }
 
@@ -41,18 +40,12 @@ type node struct {
 	limiter *weir.Limiter
 }
 
-// heldKeys is of how many keys a node held something, and the bytes of that, at most.
-type heldKeys struct{ keys, bytes int64 }
-
 // A server is the shared store: the embedded store, at a distance.
 type server struct {
 	*memory.Store
 	*fleet
 	there, back int64 // microseconds
 	isOver      bool  // no call is counted any more
-	calls       int64 // for requests
-	returns     int64 // of those, the calls by which units are given back
-	renewals    int64 // of the nodes' registrations
 }
 
 // Take implements weir.Store.
@@ -63,10 +56,10 @@ func (s *server) Take(ctx context.Context, ops []weir.Op) error {
 	switch {
 	case s.isOver:
 	case len(ops) > 0 && ops[0].Limit != nil && ops[0].Limit.Scope == "\x1fnodes":
-		s.renewals++
+		s.counts.Renewals++
 	default:
-		if s.calls++; len(ops) > 0 && ops[0].Verb == weir.Refund {
-			s.returns++
+		if s.counts.Calls++; len(ops) > 0 && ops[0].Verb == weir.Refund {
+			s.counts.Returns++
 		}
 	}
 	err := s.Store.Take(ctx, ops)
@@ -149,8 +142,8 @@ func (f *fleet) decide(n *node, a arrival) {
 		f.fail(err)
 		return
 	}
-	if f.Waits() > before {
-		f.waited++
+	if f.Waits() == before {
+		f.counts.OnNode++
 	}
 	f.add(a.user, r, d)
 	n.limiter.Recycle(r)
@@ -161,17 +154,9 @@ func (f *fleet) look() {
 	for _, n := range f.nodes {
 		if n.store != nil {
 			st := n.store.Stats()
-			f.held.keys, f.held.bytes = max(f.held.keys, int64(st.LeaseKeys)), max(f.held.bytes, st.LeaseBytes)
+			f.counts.HeldKeys, f.counts.HeldBytes = max(f.counts.HeldKeys, int64(st.LeaseKeys)), max(f.counts.HeldBytes, st.LeaseBytes)
 		}
 	}
-}
-
-// degraded returns how many requests were decided by on_store_error.
-func (f *fleet) degraded() (sum uint64) {
-	for _, n := range f.nodes {
-		sum += n.store.Stats().Degraded
-	}
-	return sum
 }
 
 // lead returns for how long the nodes run before the first request, so that they know each

@@ -107,12 +107,10 @@ var open = map[string]string{"path": "/", "method": "GET", "host": "example.com"
 
 // learn notes the values that a rule names.
 func (q *questions) learn(r *rules.Rule) {
-	v := q.valueOf(r.Key)
-	if name := r.Example(); r.Value != "" && !slices.Contains(v.fixed, name) {
-		v.fixed = append(v.fixed, name)
-	}
-	if name := open[r.Key]; r.Value == "" && name != "" && !slices.Contains(v.fixed, name) {
-		v.fixed = append(v.fixed, name)
+	if v := q.valueOf(r.Key); r.Value != "" {
+		v.fix(r.Example())
+	} else if name := open[r.Key]; name != "" {
+		v.fix(name)
 	}
 	if r.TierBy == "" {
 		return
@@ -120,9 +118,14 @@ func (q *questions) learn(r *rules.Rule) {
 	tier := q.valueOf(r.TierBy)
 	tier.isTier = true
 	for _, c := range r.Tiers {
-		if name := strings.ReplaceAll(c.Value, "*", "x"); !slices.Contains(tier.fixed, name) {
-			tier.fixed = append(tier.fixed, name)
-		}
+		tier.fix(strings.ReplaceAll(c.Value, "*", "x"))
+	}
+}
+
+// fix adds a value that the rules name.
+func (v *value) fix(name string) {
+	if !slices.Contains(v.fixed, name) {
+		v.fixed = append(v.fixed, name)
 	}
 }
 

@@ -113,14 +113,16 @@ type Cost struct {
 
 // compare says what came of a play, against exact.
 func compare(mode string, f *fleet, e *exact) Mode {
-	m := Mode{Mode: mode, Requests: f.requests, Refused: f.refused, Allowed: f.requests - f.refused,
-		OnNode: f.requests - f.waited, Calls: f.server.calls, Returns: f.server.returns, Renewals: f.server.renewals, HeldKeys: f.held.keys, HeldBytes: f.held.bytes}
+	m := f.counts
+	m.Mode, m.Requests, m.Refused, m.Allowed = mode, f.requests, f.refused, f.requests-f.refused
 	for i, n := range f.admitted {
 		over := int64(n - e.admitted[i])
 		m.TooMany, m.Missing = m.TooMany+max(over, 0), m.Missing+max(-over, 0)
 		m.WorstMany = max(m.WorstMany, over)
 	}
-	m.Degraded = f.degraded()
+	for _, n := range f.nodes {
+		m.Degraded += n.store.Stats().Degraded
+	}
 	return m
 }
 
@@ -145,9 +147,4 @@ func (r *Report) estimateMemory(e *exact) {
 	m.BytesPerUser, m.BytesAtOnce, m.MeasuredUsers = e.bytes, e.fresh, e.filled
 	m.ActiveUsers = min(e.touched*r.Played.Every, r.Fleet.Users)
 	m.ActiveBytes, m.AllBytes = e.bytes*float64(m.ActiveUsers), e.fresh*float64(r.Fleet.Users)
-}
-
-// costOf computes what the measured cost of a decision means for the fleet.
-func (r *Report) costOf(mode string, ns float64) Cost {
-	return Cost{Mode: mode, Nanoseconds: ns, PerCore: 1e9 / ns, Cores: ns * float64(r.Fleet.Rate) / 1e9}
 }

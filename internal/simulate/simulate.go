@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err != nil {
 			return nil, fmt.Errorf("simulate: %w", err)
 		}
-		r.Machine.Costs = append(r.Machine.Costs, r.costOf(w.name, ns))
+		r.Machine.Costs = append(r.Machine.Costs, Cost{Mode: w.name, Nanoseconds: ns, PerCore: 1e9 / ns, Cores: ns * float64(o.Rate) / 1e9})
 	}
 	return r, nil
 }

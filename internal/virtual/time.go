@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -217,13 +218,8 @@ func (t *task) leave(why Wake) {
 		return
 	}
 	t.gate = nil
-	parked := t.on.parked
-	for i, p := range parked {
-		if p == t {
-			t.on.parked = append(parked[:i], parked[i+1:]...)
-			return
-		}
-	}
+	i := slices.Index(t.on.parked, t)
+	t.on.parked = slices.Delete(t.on.parked, i, i+1)
 }
 
 // timers are the tasks that wait for an instant: a heap.
