@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/internal/demo"
@@ -21,7 +17,7 @@ type demoCmd struct {
 
 // Run runs the demo until a signal ends it.
 func (c *demoCmd) Run(s streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	if c.For < 0 {
 		return fmt.Errorf("--for %s is in the past: give a time such as 30s", c.For)

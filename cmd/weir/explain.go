@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -57,12 +56,7 @@ func (c *explainCmd) Run(s streams) error {
 		return err
 	}
 	x := set.Explain(&weir.Request{Domain: c.Domain, Descriptors: ds, Cost: c.Cost, Lease: c.Lease})
-	if c.JSON {
-		err = s.writeJSON(x)
-	} else {
-		_, err = io.WriteString(s.out, explanation(x, set.Limits()))
-	}
-	if err == nil && !limits(x) {
+	if err = s.writeReport(x, c.JSON, explanation(x, set.Limits())); err == nil && !limits(x) {
 		err = errNo
 	}
 	return err
@@ -70,12 +64,9 @@ func (c *explainCmd) Run(s streams) error {
 
 // liveAnswer is the answer of POST /v1/explain.
 type liveAnswer struct {
-	Decision verdict `json:"decision"`
-	Counters []struct {
-		limitDecision
-		Key string `json:"key"`
-	} `json:"counters"`
-	Rules struct {
+	Decision verdict         `json:"decision"`
+	Counters []limitDecision `json:"counters"`
+	Rules    struct {
 		Limits []string `json:"limits"`
 		*rules.Explanation
 	} `json:"rules"`

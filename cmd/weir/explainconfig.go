@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/insight/live"
@@ -25,20 +24,15 @@ func (c *explainCmd) explainRequest(s streams) error {
 	if err != nil {
 		return err
 	}
-	conf := server.Defaults()
-	if err := conf.Load(c.Config); err != nil {
+	conf, err := loadConfig(c.Config)
+	if err != nil {
 		return err
 	}
 	x, err := server.ExplainRequest(conf, r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
-	if c.JSON {
-		err = s.writeJSON(x)
-	} else {
-		_, err = io.WriteString(s.out, explainedText(x))
-	}
-	if err == nil && len(x.Limits) == 0 && (x.Rules == nil || !limits(x.Rules)) {
+	if err = s.writeReport(x, c.JSON, explainedText(x)); err == nil && len(x.Limits) == 0 && (x.Rules == nil || !limits(x.Rules)) {
 		err = errNo
 	}
 	return err

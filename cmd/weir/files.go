@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/server"
 )
 
 // cutFiles splits the words of a command line into the files that come first and the
@@ -34,4 +37,23 @@ func looksLikeRules(word string) bool {
 func isYAML(name string) bool {
 	ext := filepath.Ext(name)
 	return ext == ".yaml" || ext == ".yml"
+}
+
+// loadConfig reads a configuration of weir serve.
+func loadConfig(file string) (*server.Config, error) {
+	conf := server.Defaults()
+	return conf, conf.Load(file)
+}
+
+// openTrial opens the gateway of a configuration of weir serve. The caller closes it.
+func openTrial(file string) (*server.Trial, error) {
+	conf, err := loadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	trial, err := server.OpenTrial(conf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return trial, nil
 }

@@ -45,17 +45,13 @@ type keyQuestion struct {
 
 // keyState is their answer.
 type keyState struct {
-	Allowed    bool     `json:"allowed"`
-	RetryAfter *float64 `json:"retry_after"`
-	Limits     []struct {
-		limitDecision
-		Key        string   `json:"key"`
-		ResetAfter *float64 `json:"reset_after"`
-	} `json:"limits"`
-	Overlay []overlay.View       `json:"overlay"`
-	Modes   []overlay.SwitchView `json:"modes"`
-	YAML    string               `json:"yaml"`
-	Client  *struct {
+	Allowed    bool                 `json:"allowed"`
+	RetryAfter *float64             `json:"retry_after"`
+	Limits     []limitDecision      `json:"limits"`
+	Overlay    []overlay.View       `json:"overlay"`
+	Modes      []overlay.SwitchView `json:"modes"`
+	YAML       string               `json:"yaml"`
+	Client     *struct {
 		Domain  string       `json:"domain"`
 		Entries []weir.Entry `json:"entries"`
 	} `json:"client"`
@@ -118,6 +114,22 @@ func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
 	return ds[0].Entries, value, nil
 }
 
+// howLong is what ban and allow need.
+const howLong = "for how long, such as 2h, or --for 2h"
+
+// keyActions are what can be done: at which path under /v1/admin, what it needs after the
+// entries, and what is said when it is done.
+var keyActions = map[string]struct{ path, needs, done string }{
+	"inspect":  {path: "inspect"},
+	"reset":    {"reset", "", "is forgotten"},
+	"grant":    {"grant", "how many units, such as 100", "got back up to"},
+	"ban":      {"ban", howLong, "is banned"},
+	"unban":    {"ban", "", "is not banned any more"},
+	"allow":    {"allow", howLong, "is let through"},
+	"disallow": {"allow", "", "is limited again"},
+	"override": {"override", "the limit, such as 5000/minute, or --remove", "has another limit"},
+}
+
 // ask returns what to ask at which path, and what is to be said when it is done.
 func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
 	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole}
@@ -125,82 +137,81 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	if len(entries) == 0 {
 		q.Descriptors, q.Client, name = nil, c.Words[0], "client "+c.Words[0]
 	}
-	forTime := c.Action == "ban" || c.Action == "allow"
-	switch {
-	case c.Action != "override" && (c.Burst != 0 || c.Remove):
-		return q, "", "", fmt.Errorf("--burst and --remove belong to override, not to %s", c.Action)
-	case c.Whole && c.Action != "ban" && c.Action != "unban":
-		return q, "", "", fmt.Errorf("--whole-domain belongs to ban and unban, not to %s", c.Action)
-	case c.For != "" && c.Action != "override" && !forTime:
-		return q, "", "", fmt.Errorf("--for belongs to ban, allow and override, not to %s", c.Action)
-	case c.Reason != "" && c.Action == "inspect":
-		return q, "", "", errors.New("--reason belongs to what changes something: inspect looks")
-	case forTime && c.For != "" && value != "":
-		return q, "", "", fmt.Errorf("duration set twice, by %s and --for %s: keep one", value, c.For)
-	case forTime && c.For != "":
-		value = c.For
+	if value, err = c.argument(value); err != nil {
+		return q, "", "", err
 	}
-	const howLong = "for how long, such as 2h, or --for 2h"
-	needs := map[string]string{"grant": "how many units, such as 100", "ban": howLong, "allow": howLong, "override": "the limit, such as 5000/minute, or --remove"}[c.Action]
-	switch {
-	case needs == "" && value != "":
-		return q, "", "", fmt.Errorf("%s takes nothing after the entries: leave %q out", c.Action, value)
-	case needs != "" && value == "" && !c.Remove:
-		return q, "", "", fmt.Errorf("%s needs, after the entries, %s", c.Action, needs)
-	}
-	switch path = c.Action; c.Action {
-	case "reset":
-		did = name + " is forgotten\n"
+	action := keyActions[c.Action]
+	switch did = action.done; c.Action {
 	case "grant":
 		q.Units, err = strconv.ParseInt(value, 10, 64)
 		if err != nil || q.Units < 1 || q.Units > weir.MaxCost {
 			return q, "", "", fmt.Errorf("%q is not a number of units from 1 to 2^53", value)
 		}
-		did = name + " got back up to " + units(q.Units) + "\n"
-	case "ban":
-		if q.Seconds, err = wholeSeconds(value); err != nil {
-			return q, "", "", err
-		}
-		did = name + " is banned\n"
-	case "unban":
-		path, q.Seconds = "ban", new(int64)
-		did = name + " is not banned any more\n"
-	case "allow":
-		if q.Seconds, err = wholeSeconds(value); err != nil {
-			return q, "", "", err
-		}
-		did = name + " is let through\n"
-	case "disallow":
-		path, q.Seconds = "allow", new(int64)
-		did = name + " is limited again\n"
+		did += " " + units(q.Units)
+	case "ban", "allow":
+		q.Seconds, err = wholeSeconds(value)
+	case "unban", "disallow":
+		q.Seconds = new(int64)
 	case "override":
-		did, err = c.override(&q, name, value)
+		if err = c.override(&q, value); c.Remove {
+			did = "has its limit as it was"
+		}
 	}
-	return q, path, did, err
+	if did != "" {
+		did = name + " " + did + "\n"
+	}
+	return q, action.path, did, err
+}
+
+// argument returns what the action is given after the entries or by --for, or why the
+// action cannot be with it and the flags.
+func (c *keyCmd) argument(value string) (string, error) {
+	forTime := c.Action == "ban" || c.Action == "allow"
+	switch {
+	case c.Action != "override" && (c.Burst != 0 || c.Remove):
+		return "", fmt.Errorf("--burst and --remove belong to override, not to %s", c.Action)
+	case c.Whole && c.Action != "ban" && c.Action != "unban":
+		return "", fmt.Errorf("--whole-domain belongs to ban and unban, not to %s", c.Action)
+	case c.For != "" && c.Action != "override" && !forTime:
+		return "", fmt.Errorf("--for belongs to ban, allow and override, not to %s", c.Action)
+	case c.Reason != "" && c.Action == "inspect":
+		return "", errors.New("--reason belongs to what changes something: inspect looks")
+	case forTime && c.For != "" && value != "":
+		return "", fmt.Errorf("duration set twice, by %s and --for %s: keep one", value, c.For)
+	case forTime && c.For != "":
+		value = c.For
+	}
+	switch needs := keyActions[c.Action].needs; {
+	case needs == "" && value != "":
+		return "", fmt.Errorf("%s takes nothing after the entries: leave %q out", c.Action, value)
+	case needs != "" && value == "" && !c.Remove:
+		return "", fmt.Errorf("%s needs, after the entries, %s", c.Action, needs)
+	}
+	return value, nil
 }
 
 // override fills q with what overrides the limit of a key.
-func (c *keyCmd) override(q *keyQuestion, name, value string) (did string, err error) {
+func (c *keyCmd) override(q *keyQuestion, value string) (err error) {
 	if c.Remove {
 		if value != "" || c.Burst != 0 || c.For != "" {
-			return "", errors.New("--remove takes no limit, --burst or --for")
+			return errors.New("--remove takes no limit, --burst or --for")
 		}
 		q.Rate = "none"
-		return name + " has its limit as it was\n", nil
+		return nil
 	}
 	if _, err := rules.ParseRate(value); err != nil {
-		return "", err
+		return err
 	}
 	if c.Burst < 0 || c.Burst > weir.MaxCost {
-		return "", fmt.Errorf("--burst %d must be between 1 and 2^53", c.Burst)
+		return fmt.Errorf("--burst %d must be between 1 and 2^53", c.Burst)
 	}
 	if c.For != "" {
 		if q.Seconds, err = wholeSeconds(c.For); err != nil {
-			return "", fmt.Errorf("--for: %w", err)
+			return fmt.Errorf("--for: %w", err)
 		}
 	}
 	q.Rate, q.Burst = value, c.Burst
-	return name + " has another limit\n", nil
+	return nil
 }
 
 // wholeSeconds reads a duration such as 2h or 30d, rounded up to seconds.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,26 @@ type liveStream struct {
 	*live.Reader
 	body io.Closer
 	end  context.CancelFunc
+}
+
+// errStreamEnded is when a server drains.
+var errStreamEnded = errors.New("the server has ended the stream")
+
+// Next returns the next message.
+func (s *liveStream) Next() (live.Message, error) {
+	m, err := s.Reader.Next()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errStreamEnded
+	}
+	return m, err
+}
+
+// readEvent reads the data of a message, which is to be what the words say.
+func readEvent(m live.Message, into any, what string) error {
+	if err := json.Unmarshal(m.Data, into); err != nil {
+		return fmt.Errorf("the event of the server is not %s: %w", what, err)
+	}
+	return nil
 }
 
 // Close ends the stream.

@@ -29,14 +29,14 @@ func (c *replayCmd) Run(s streams) (err error) {
 	if value, isThere := c.Set[""]; isThere {
 		return fmt.Errorf(`replay: --set "": give a key and its value, such as tenant=acme, not =%s`, value)
 	}
-	opt := replay.Options{Domain: c.Domain, Fields: c.Field, Constants: c.Set, MaxBytes: int64(c.Memory)}
+	opt := replay.Options{MaxBytes: int64(c.Memory)}
 	var end, endAgainst func() error
-	if opt.Rules, opt.Gateway, end, err = c.load(c.Rules); err != nil {
+	if opt.Rules, end, err = c.load(c.Rules, "replay"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	if len(c.Against) > 0 {
-		if opt.Against, opt.AgainstGateway, endAgainst, err = c.load(c.Against); err != nil {
+		if opt.Against, endAgainst, err = c.load(c.Against, "replay: against"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, endAgainst()) }()
@@ -49,19 +49,33 @@ func (c *replayCmd) Run(s streams) (err error) {
 	if err := c.each(s, r.Read); err != nil {
 		return err
 	}
-	return c.writeReport(r.Report(), s)
+	report := r.Report()
+	if c.HTML != "" {
+		if err := writePage(c.HTML, report); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	return s.writeReport(report, c.JSON, report.Text())
 }
 
-// load reads rules, or the configuration that the one file is. The caller calls end.
-func (c *replayCmd) load(files []string) (set *rules.Set, gateway *replay.Gateway, end func() error, err error) {
+// load reads rules, or the configuration that the one file is, which are to be tried as
+// what. The caller calls end.
+func (c *replayCmd) load(files []string, what string) (_ *replay.Tried, end func() error, err error) {
 	if len(files) == 1 && server.IsConfig(files[0]) {
 		if c.Domain != "" {
-			return nil, nil, nil, fmt.Errorf("replay: %s is a configuration, which names its domain: leave out --domain", files[0])
+			return nil, nil, fmt.Errorf("replay: %s is a configuration, which names its domain: leave out --domain", files[0])
 		}
-		return openGateway(files[0], c.Field, c.Set)
+		return tryGateway(files[0], c.Field, c.Set)
 	}
-	set, err = rules.Load(files, rules.Options{})
-	return set, nil, func() error { return nil }, err
+	set, err := rules.Load(files, rules.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	tried, err := replay.Try(set, c.Domain, c.Field, c.Set)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return tried, func() error { return nil }, nil
 }
 
 // cutRules takes the first argument for the rules where no flag names them.
@@ -76,18 +90,6 @@ func (c *replayCmd) cutRules() error {
 		c.Rules, c.Logs = c.Logs[:1], c.Logs[1:]
 	}
 	return nil
-}
-
-func (c *replayCmd) writeReport(report *replay.Report, s streams) error {
-	if c.HTML != "" {
-		if err := writePage(c.HTML, report); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
-	}
-	if c.JSON {
-		return s.writeJSON(report)
-	}
-	return report.WriteText(s.out)
 }
 
 func writePage(name string, report *replay.Report) error {

@@ -11,43 +11,40 @@ import (
 	"github.com/weirlimit/weir/internal/replay/cases"
 	"github.com/weirlimit/weir/internal/replay/facts"
 	"github.com/weirlimit/weir/internal/server"
-	"github.com/weirlimit/weir/rules"
 )
 
-// openGateway opens the gateway of a configuration for lines of logs. Fields and
-// constants are of the header of each request. The caller calls end.
-func openGateway(file string, fields, constants map[string]string) (_ *rules.Set, gateway *replay.Gateway, end func() error, err error) {
-	conf := server.Defaults()
-	if err := conf.Load(file); err != nil {
-		return nil, nil, nil, err
-	}
+// tryGateway returns the gateway of a configuration to be tried on lines of logs. Fields
+// and constants are of the header of each request. The caller calls end.
+func tryGateway(file string, fields, constants map[string]string) (_ *replay.Tried, end func() error, err error) {
 	read, err := facts.New(fields)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	var names []string
-	add := func(name, value string) error {
+	add := func(flag, name, value string) error {
 		names = append(names, name)
-		_, err := cases.ReadRequest("GET /", []string{name + ": " + value}, "127.0.0.1")
-		return err
+		if _, err := cases.ReadRequest("GET /", []string{name + ": " + value}, "127.0.0.1"); err != nil {
+			return fmt.Errorf("%s %s: %w", flag, name, err)
+		}
+		return nil
 	}
 	for name := range fields {
-		if err := add(name, "x"); err != nil {
-			return nil, nil, nil, fmt.Errorf("--field %s: %w", name, err)
+		if err := add("--field", name, "x"); err != nil {
+			return nil, nil, err
 		}
 	}
 	for name, value := range constants {
-		if err := add(name, value); err != nil {
-			return nil, nil, nil, fmt.Errorf("--set %s: %w", name, err)
+		if err := add("--set", name, value); err != nil {
+			return nil, nil, err
 		}
 		read.Fix(name, value)
 	}
-	trial, err := server.OpenTrial(conf)
+	trial, err := openTrial(file)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
+		return nil, nil, err
 	}
 	l := &lines{trial: trial, facts: read, names: names}
-	return nil, &replay.Gateway{File: file, Domain: trial.Domain(), Rules: trial.Rules(), Limits: trial.Limits(), Ask: l.ask}, trial.Close, nil
+	return &replay.Tried{Files: []string{file}, Domain: trial.Domain(), Rules: trial.Rules(), Limits: trial.Limits(), Ask: l.ask}, trial.Close, nil
 }
 
 // lines makes requests to a gateway of lines.

@@ -46,3 +46,8 @@ func runUntilSignal(run func(context.Context) error, draining func(os.Signal), r
 		}
 	}
 }
+
+// untilSignal returns a context that ends when somebody or something ends the command.
+func untilSignal() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/internal/server"
@@ -37,7 +34,7 @@ type simulateCmd struct {
 
 // Run plays the fleet.
 func (c *simulateCmd) Run(s streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	opt := simulate.Options{
 		Domain: c.Domain, Without: c.Without, Nodes: c.Nodes, Users: int64(c.Users), Rate: int64(c.Rate), Zipf: c.Zipf, For: c.For,
@@ -66,10 +63,8 @@ func (c *simulateCmd) Run(s streams) error {
 		return errors.New("simulate: interrupted")
 	case err != nil:
 		return err
-	case c.JSON:
-		return s.writeJSON(report)
 	}
-	return report.WriteText(s.out)
+	return s.writeReport(report, c.JSON, report.Text())
 }
 
 // setRules has the rules be read that are named.
@@ -92,8 +87,8 @@ func (c *simulateCmd) setRules(opt *simulate.Options) error {
 	case len(files) == 0:
 		return errors.New(`simulate: give the rules, as in weir simulate rules.yaml, or a limit, as in weir simulate --limit "100/minute by ip"`)
 	case len(files) == 1 && server.IsConfig(files[0]):
-		conf := server.Defaults()
-		if err := conf.Load(files[0]); err != nil {
+		conf, err := loadConfig(files[0])
+		if err != nil {
 			return err
 		}
 		if conf.Rules == "" {

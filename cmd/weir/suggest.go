@@ -73,10 +73,8 @@ func (c *suggestCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	if found = append(found, more...); c.JSON {
-		return s.writeJSON(found)
-	}
-	return c.writeLadders(s.out, found)
+	found = append(found, more...)
+	return s.writeReport(found, c.JSON, c.text(found))
 }
 
 // counted is whose requests are counted.
@@ -219,7 +217,8 @@ func (q *counted) add(read *facts.Reader, at int64) error {
 	return nil
 }
 
-func (c *suggestCmd) writeLadders(w io.Writer, ladders []suggestion) error {
+// text writes suggestions for a person.
+func (c *suggestCmd) text(ladders []suggestion) string {
 	var b strings.Builder
 	for i, l := range ladders {
 		if i == 0 {
@@ -243,17 +242,14 @@ func (c *suggestCmd) writeLadders(w io.Writer, ladders []suggestion) error {
 			}
 			fmt.Fprintf(t, "%d/%s\t%d\t%s\t%d\t%s\t%s\n", r.Limit, period, r.Clients, share(r.Clients, l.Clients), r.Requests, share(r.Requests, l.Requests), mark)
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+		_ = t.Flush() // into memory
 		if l.Suggested > 0 {
 			fmt.Fprintf(&b, "suggested: %d/%s, for %s; in a rules file:\n%s", l.Suggested, period, l.Why, indented(l.YAML))
 		} else {
 			fmt.Fprintf(&b, "no suggestion: %s\n", l.Why)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func share(n, all int64) string {

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -27,15 +21,12 @@ type tailCmd struct {
 	JSON    bool     `name:"json" env:"-" help:"Print records as JSON, one a line."`
 }
 
-// errStreamEnded is when a server drains.
-var errStreamEnded = errors.New("the server has ended the stream")
-
 // Run prints until it is interrupted.
 func (c *tailCmd) Run(s streams) error {
 	if c.Count < 0 {
 		return fmt.Errorf("-n %d cannot be negative", c.Count)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	filter := &live.Filter{
 		Kinds:   []string{live.KindRecord, live.KindLoss},
@@ -58,15 +49,13 @@ func (c *tailCmd) Run(s streams) error {
 	}
 	for c.Count == 0 || p.records < c.Count {
 		m, err := stream.Next()
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return errStreamEnded
-		case err != nil:
-			return err
 		}
-		if err := p.print(m); err != nil {
+		if err == nil {
+			err = p.print(m)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -92,15 +81,15 @@ func (p *tailPrinter) print(m live.Message) error {
 			return err
 		}
 		var r event.Record
-		if err := json.Unmarshal(m.Data, &r); err != nil {
-			return fmt.Errorf("the event of the server is not a record: %w", err)
+		if err := readEvent(m, &r, "a record"); err != nil {
+			return err
 		}
 		_, err := io.WriteString(p.out, p.line(&r)+"\n")
 		return err
 	case live.KindLoss:
 		var l event.Loss
-		if err := json.Unmarshal(m.Data, &l); err != nil {
-			return fmt.Errorf("the event of the server is not a loss: %w", err)
+		if err := readEvent(m, &l, "a loss"); err != nil {
+			return err
 		}
 		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
 			fmt.Fprintf(p.notes, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
@@ -108,8 +97,8 @@ func (p *tailPrinter) print(m live.Message) error {
 		p.loss = l
 	case live.KindDropped:
 		var dropped live.Dropped
-		if err := json.Unmarshal(m.Data, &dropped); err != nil {
-			return fmt.Errorf("the event of the server is not a count of missed events: %w", err)
+		if err := readEvent(m, &dropped, "a count of missed events"); err != nil {
+			return err
 		}
 		fmt.Fprintf(p.notes, "-- missed %s: they came faster than they were read\n", count(int64(dropped.Events), "record"))
 	}

@@ -55,21 +55,20 @@ type limitInfo struct {
 }
 
 type guarantee struct {
-	Exact     bool   `json:"exact"`
-	AtMost    *int64 `json:"at_most"`
-	OverAdmit int64  `json:"over_admit"`
-	Envelope  int64  `json:"envelope"`
-	Source    string `json:"source"`
-	Degraded  bool   `json:"degraded"`
+	weir.Guarantee
+	AtMost *int64 `json:"at_most"` // nil: unbounded
+	Source string `json:"source"`
 }
 
-// limitDecision is what one limit said.
+// limitDecision is what one limit said of a key.
 type limitDecision struct {
 	Limit      *limitInfo `json:"limit"`
+	Key        string     `json:"key"`
 	Role       string     `json:"role"`
 	Allowed    bool       `json:"allowed"`
 	Remaining  int64      `json:"remaining"`
 	RetryAfter *float64   `json:"retry_after"`
+	ResetAfter *float64   `json:"reset_after"`
 }
 
 // Run asks and prints the answer.
@@ -134,11 +133,11 @@ func mustMatch(srv remote, q question) error {
 // String writes the answer for a person.
 func (v *verdict) String() string {
 	var b strings.Builder
-	word := "refused"
 	if v.Allowed {
-		word = "allowed"
+		b.WriteString("allowed")
+	} else {
+		b.WriteString("refused")
 	}
-	b.WriteString(word)
 	if v.Soft {
 		b.WriteString(", above a soft limit")
 	}
@@ -200,8 +199,8 @@ func (l *limitInfo) String() string {
 
 // String says what the decision promises, in the words of weir.Guarantee.
 func (g *guarantee) String() string {
-	out := weir.Guarantee{Exact: g.Exact, AtMost: weir.Unbounded, OverAdmit: g.OverAdmit, Envelope: g.Envelope, Degraded: g.Degraded}
-	if g.AtMost != nil {
+	out := g.Guarantee
+	if out.AtMost = weir.Unbounded; g.AtMost != nil {
 		out.AtMost = *g.AtMost
 	}
 	_ = out.Source.UnmarshalText([]byte(g.Source)) // a newer server may have one more

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/replay/cases"
 	"github.com/weirlimit/weir/internal/server"
@@ -27,13 +28,10 @@ func (c *testCmd) Run(s streams) error {
 			failed++
 		}
 	}
-	if err := c.writeResults(s, all, failed); err != nil {
+	if err := s.writeReport(all, c.JSON, c.text(all, failed)); err != nil || failed == 0 {
 		return err
 	}
-	if failed > 0 {
-		return errNo
-	}
-	return nil
+	return errNo
 }
 
 // play plays the cases of all files.
@@ -54,13 +52,9 @@ func (c *testCmd) play() (all []cases.Result, err error) {
 	}
 	var gw cases.Gateway
 	if c.Config != "" {
-		conf := server.Defaults()
-		if err := conf.Load(c.Config); err != nil {
-			return nil, err
-		}
-		t, err := server.OpenTrial(conf)
+		t, err := openTrial(c.Config)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Config, err)
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, t.Close()) }()
 		gw = t
@@ -75,21 +69,20 @@ func (c *testCmd) play() (all []cases.Result, err error) {
 	return all, nil
 }
 
-func (c *testCmd) writeResults(s streams, all []cases.Result, failed int) error {
-	if c.JSON {
-		return s.writeJSON(all)
-	}
+// text writes results for a person.
+func (c *testCmd) text(all []cases.Result, failed int) string {
+	var b strings.Builder
 	for _, r := range all {
 		switch {
 		case len(r.Failures) > 0:
-			fmt.Fprintf(s.out, "FAIL  %s\n", r.Name)
+			fmt.Fprintf(&b, "FAIL  %s\n", r.Name)
 			for _, f := range r.Failures {
-				fmt.Fprintf(s.out, "      %s:%d: %s\n", r.File, f.Line, f.What)
+				fmt.Fprintf(&b, "      %s:%d: %s\n", r.File, f.Line, f.What)
 			}
 		case !c.OnlyFailures:
-			fmt.Fprintf(s.out, "ok    %s\n", r.Name)
+			fmt.Fprintf(&b, "ok    %s\n", r.Name)
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "%s, %d failed\n", count(len(all), "case"), failed)
-	return err
+	fmt.Fprintf(&b, "%s, %d failed\n", count(len(all), "case"), failed)
+	return b.String()
 }

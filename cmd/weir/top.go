@@ -2,13 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -26,7 +20,7 @@ type topCmd struct {
 
 // Run shows until somebody quits.
 func (c *topCmd) Run(s streams) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	stream, err := c.states(ctx)
 	if err != nil {
@@ -61,19 +55,13 @@ func (c *topCmd) states(ctx context.Context) (*liveStream, error) {
 func nextState(stream *liveStream) (st live.State, err error) {
 	for {
 		m, err := stream.Next()
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return st, errStreamEnded
-		case err != nil:
+		if err != nil {
 			return st, err
 		}
-		if m.Kind != live.KindState {
-			continue
+		if m.Kind == live.KindState {
+			err := readEvent(m, &st, "its state")
+			return st, err
 		}
-		if err := json.Unmarshal(m.Data, &st); err != nil {
-			return st, fmt.Errorf("the event of the server is not its state: %w", err)
-		}
-		return st, nil
 	}
 }
 
@@ -90,12 +78,8 @@ func (c *topCmd) once(stream *liveStream, s streams) error {
 			return err
 		}
 		m.Update(top.StateMsg(st))
-		if st.SpanMS > 0 && c.JSON {
-			return s.writeJSON(&st)
-		}
 		if st.SpanMS > 0 {
-			_, err := io.WriteString(s.out, m.Text(onceWidth))
-			return err
+			return s.writeReport(&st, c.JSON, m.Text(onceWidth))
 		}
 	}
 }

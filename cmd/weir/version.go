@@ -26,9 +26,5 @@ type versionCmd struct {
 // Run prints the build.
 func (v *versionCmd) Run(s streams) error {
 	b := readBuild()
-	if v.JSON {
-		return s.writeJSON(b)
-	}
-	_, err := fmt.Fprintln(s.out, "weir", b)
-	return err
+	return s.writeReport(b, v.JSON, fmt.Sprintln("weir", b))
 }

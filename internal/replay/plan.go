@@ -1,6 +1,10 @@
 package replay
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/replay/facts"
@@ -27,24 +31,33 @@ type plannedEntry struct {
 	index int
 }
 
-// newPlan plans descriptors for all rules of a domain: one for each list of keys
-// that rules are matched by. It returns the lists with a key that lines do not tell.
-func newPlan(set *rules.Set, domain string, opt *Options) (p *plan, untold [][]string, err error) {
-	p = &plan{}
-	if p.facts, err = facts.New(opt.Fields); err != nil {
-		return nil, nil, err
+// Try returns a set of rules to be tried: about each line they are asked all that it
+// tells, one descriptor for each list of keys that rules of the domain are matched by.
+// An empty domain means the only one of the rules. Fields are the JSON members that
+// entries take their values from, by the entry's key: "tenant" ->
+// "request.headers.X-Tenant"; they come before what is known of every log. Constants are
+// entries that have the same value in each request, by the key.
+func Try(set *rules.Set, domain string, fields, constants map[string]string) (*Tried, error) {
+	t := &Tried{Files: set.Files(), Rules: set, Limits: set.LimitRefs()}
+	var err error
+	if t.Domain, err = set.Domain(domain); err != nil {
+		return nil, err
 	}
-	for key, value := range opt.Constants {
+	p := &plan{}
+	if p.facts, err = facts.New(fields); err != nil {
+		return nil, err
+	}
+	for key, value := range constants {
 		p.facts.Fix(key, value)
 	}
 	n := 0
 next:
-	for _, l := range set.KeyLists(domain) {
+	for _, l := range set.KeyLists(t.Domain) {
 		d := planned{repeats: l.Repeats}
 		for _, key := range l.Keys {
 			index, ok := p.facts.Index(key)
 			if !ok {
-				untold = append(untold, l.Keys)
+				t.Untold = append(t.Untold, l.Keys)
 				continue next
 			}
 			d.entries = append(d.entries, plannedEntry{key, index})
@@ -52,13 +65,28 @@ next:
 		p.descriptors = append(p.descriptors, d)
 		n += len(d.entries)
 	}
-	p.entries = make([]weir.Entry, 0, n)
-	return p, untold, nil
+	if len(p.descriptors) == 0 {
+		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
+			t.Domain, strings.Join(facts.Known(), ", "), wanted(t.Untold))
+	}
+	p.entries, t.Ask = make([]weir.Entry, 0, n), p.fill
+	return t, nil
+}
+
+// wanted lists the keys that lines do not tell.
+func wanted(lists [][]string) string {
+	var keys []string
+	for _, key := range slices.Concat(lists...) {
+		if !slices.Contains(keys, key) && !slices.Contains(facts.Known(), key) {
+			keys = append(keys, key)
+		}
+	}
+	return strings.Join(keys, ", ")
 }
 
 // fill appends the descriptors of a line. One that lacks a value is left out, as a
-// proxy leaves it out. They are valid until the next line.
-func (p *plan) fill(r *weir.Request, l *accesslog.Line) {
+// proxy leaves it out. They are valid until the next line. It always returns true.
+func (p *plan) fill(r *weir.Request, l *accesslog.Line) bool {
 	p.facts.Read(l)
 	p.entries = p.entries[:0]
 next:
@@ -78,4 +106,5 @@ next:
 		}
 		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: p.entries[from:len(p.entries):len(p.entries)]})
 	}
+	return true
 }

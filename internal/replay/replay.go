@@ -15,43 +15,34 @@ import (
 
 // Options configures a Replay.
 type Options struct {
-	// Rules are tried, or Gateway is, which has rules of its own. One is required.
-	Rules   *rules.Set
-	Gateway *Gateway
-	// Against are the rules that they are compared with, or AgainstGateway is the
-	// gateway. Nil means none.
-	Against        *rules.Set
-	AgainstGateway *Gateway
-	// Domain is the one that requests belong to. Empty means the only one that the
-	// rules have.
-	Domain string
-	// Fields are the JSON members that entries take their values from, by the
-	// entry's key: "tenant" -> "request.headers.X-Tenant". They come before what
-	// is known of every log.
-	Fields map[string]string
-	// Constants are entries that have the same value in each request, by the key.
-	Constants map[string]string
+	// Rules are tried. Required.
+	Rules *Tried
+	// Against are those that they are compared with. Nil means none.
+	Against *Tried
 	// MaxBytes bounds the state of each set of rules, as in memory.Options. Zero
 	// means what it means there.
 	MaxBytes int64
 }
 
-// Gateway is a configuration: its routes say what the limits are asked about a request.
-type Gateway struct {
-	// File is where the configuration is, Domain the one that its requests belong to.
-	File, Domain string
+// Tried is what can be tried: rules that are asked about all that lines tell, see [Try],
+// or a configuration, whose routes say what the limits are asked about a request.
+type Tried struct {
+	// Files are where it stands, Domain is the one that its requests belong to.
+	Files  []string
+	Domain string
 	// Rules decide, Limits are theirs.
 	Rules  weir.Rules
 	Limits []rules.LimitRef
 	// Ask fills the empty request with what the limits are asked about a line. It returns
 	// false for a line that none is asked about.
 	Ask func(r *weir.Request, l *accesslog.Line) bool
+	// Untold are the lists of keys that rules are matched by and lines do not tell.
+	Untold [][]string
 }
 
 // Replay decides the requests of logs by one set of rules, or by two side by side.
 // Not safe for concurrent use.
 type Replay struct {
-	opt            Options
 	trial, against *trial
 
 	lines, bad int64
@@ -69,21 +60,15 @@ type Replay struct {
 
 // New returns a replay that has read nothing yet. The caller closes it.
 func New(opt Options) (*Replay, error) {
-	if (opt.Rules == nil) == (opt.Gateway == nil) {
-		return nil, errors.New("replay: Options.Rules or Options.Gateway is required, and not both")
-	}
-	if opt.Against != nil && opt.AgainstGateway != nil {
-		return nil, errors.New("replay: Options.Against and Options.AgainstGateway are both given")
-	}
-	r := &Replay{opt: opt}
+	r := &Replay{}
 	var err error
-	if r.trial, err = newTrial(opt.Rules, opt.Gateway, &opt); err != nil {
+	if r.trial, err = newTrial(opt.Rules, opt.MaxBytes); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	if opt.Against == nil && opt.AgainstGateway == nil {
+	if opt.Against == nil {
 		return r, nil
 	}
-	if r.against, err = newTrial(opt.Against, opt.AgainstGateway, &opt); err != nil {
+	if r.against, err = newTrial(opt.Against, opt.MaxBytes); err != nil {
 		return nil, errors.Join(fmt.Errorf("replay: against: %w", err), r.Close())
 	}
 	for i := range r.onlyMost {

@@ -23,6 +23,16 @@ func parse(t *testing.T, src string) *rules.Set {
 	return set
 }
 
+// try returns rules to be tried by all that lines tell.
+func try(t *testing.T, set *rules.Set) *replay.Tried {
+	t.Helper()
+	tried, err := replay.Try(set, "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tried
+}
+
 // run replays logs and returns the report.
 func run(t *testing.T, opt replay.Options, logs ...string) *replay.Report {
 	t.Helper()
@@ -140,7 +150,7 @@ descriptors:
 				only[1]++
 			}
 		}
-		got := run(t, replay.Options{Rules: a, Against: b}, text(visits))
+		got := run(t, replay.Options{Rules: try(t, a), Against: try(t, b)}, text(visits))
 		if got.Requests != 5000 || got.Rules.Refused != refused[0] || got.Against.Refused != refused[1] {
 			t.Errorf("%d requests, refused %d and %d, want %v", got.Requests, got.Rules.Refused, got.Against.Refused, refused)
 		}
@@ -173,7 +183,7 @@ descriptors:
 		log = append(log, visit{at.Add(time.Duration(i) * time.Second), "192.0.2.1", "/"})
 	}
 	log = append(log, visit{at.Add(70 * time.Second), "192.0.2.2", "/"}, visit{at.Add(60 * time.Second), "192.0.2.2", "/"})
-	got := run(t, replay.Options{Rules: set}, text(log)+"rubbish\n")
+	got := run(t, replay.Options{Rules: try(t, set)}, text(log)+"rubbish\n")
 	if got.Lines != 8 || got.Bad != 1 || len(got.Faults) != 1 || got.Faults[0].Line != 8 || got.Backwards != 1 {
 		t.Errorf("lines %+v", got)
 	}
@@ -219,7 +229,7 @@ func TestSeriesGrows(t *testing.T) {
 		log = append(log, visit{at, "192.0.2.1", "/"})
 		at = at.Add(time.Duration(i) * time.Minute)
 	}
-	s := run(t, replay.Options{Rules: set}, text(log)).Rules.Series
+	s := run(t, replay.Options{Rules: try(t, set)}, text(log)).Rules.Series
 	var n int64
 	for i := range s.Allowed {
 		n += s.Allowed[i] + s.Refused[i]
@@ -240,7 +250,11 @@ descriptors:
 	line := func(addr, path, host, tenant string) string {
 		return fmt.Sprintf(`{"ts":1772359200,"remote_addr":"%s","uri":"%s","host":"%s","t":{"id":"%s"},"status":200}`+"\n", addr, path, host, tenant)
 	}
-	got := run(t, replay.Options{Rules: set, Fields: map[string]string{"tenant": "t.id"}},
+	tried, err := replay.Try(set, "", map[string]string{"tenant": "t.id"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, replay.Options{Rules: tried},
 		line("2001:db8::1", "/login", "", "")+
 			line("2001:db8::2", "//login/?x=1", "", "")+ // the same client and path
 			line("2001:db9::2", "/login", "SHOP.example:443", "a")+
@@ -258,16 +272,16 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 	one := parse(t, "domain: d\ndescriptors: [{key: tenant, limit: 1/s}]")
 	good := parse(t, "domain: d\ndescriptors: [{key: path, limit: 1/s}]")
 	for _, c := range []struct {
-		opt  replay.Options
-		want string
+		set    *rules.Set
+		domain string
+		fields map[string]string
+		want   string
 	}{
-		{replay.Options{}, "required"},
-		{replay.Options{Rules: one}, "the rules need tenant"},
-		{replay.Options{Rules: good, Domain: "e"}, `no domain "e"`},
-		{replay.Options{Rules: good, Against: one}, "against"},
-		{replay.Options{Rules: good, Fields: map[string]string{"a": ""}}, "field"},
+		{one, "", nil, "the rules need tenant"},
+		{good, "e", nil, `no domain "e"`},
+		{good, "", map[string]string{"a": ""}, "field"},
 	} {
-		if _, err := replay.New(c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := replay.Try(c.set, c.domain, c.fields, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error with %q", err, c.want)
 		}
 	}
@@ -277,7 +291,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 // watches.
 func TestClockIsShared(t *testing.T) {
 	set := parse(t, "domain: d\ndescriptors: [{key: remote_address, limit: 1/s}]")
-	r, err := replay.New(replay.Options{Rules: set, MaxBytes: 1 << 20})
+	r, err := replay.New(replay.Options{Rules: try(t, set), MaxBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,24 +322,24 @@ descriptors:
   - {key: path, value: /login, descriptors: [{key: remote_address, limit: 3/minute}]}`
 	for seed := range uint64(3) {
 		log := text(traffic(seed, 2000))
-		want := run(t, replay.Options{Rules: parse(t, src)}, log)
+		want := run(t, replay.Options{Rules: try(t, parse(t, src))}, log)
 		set := parse(t, src)
-		gateway := &replay.Gateway{File: "rules.yaml", Domain: "d", Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
+		gateway := &replay.Tried{Files: []string{"rules.yaml"}, Domain: "d", Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
 			entry := func(key, value string) weir.Entry { return weir.Entry{Key: key, Value: value} }
 			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{entry("remote_address", l.Address)}},
 				weir.Descriptor{Entries: []weir.Entry{entry("path", l.Path()), entry("remote_address", l.Address)}})
 			return true
 		}}
-		got := run(t, replay.Options{Gateway: gateway}, log)
+		got := run(t, replay.Options{Rules: gateway}, log)
 		if !reflect.DeepEqual(got, want) || got.Rules.Refused == 0 {
 			t.Errorf("seed %d: the gateway\n%+v\nthe rules\n%+v", seed, got, want)
 		}
 		ask := gateway.Ask
 		gateway.Ask = func(r *weir.Request, l *accesslog.Line) bool { return !ask(r, l) }
-		if got := run(t, replay.Options{Gateway: gateway}, log); got.Rules.Refused != 0 || got.Rules.Unlimited != 2000 {
+		if got := run(t, replay.Options{Rules: gateway}, log); got.Rules.Refused != 0 || got.Rules.Unlimited != 2000 {
 			t.Errorf("seed %d: a gateway that asks nothing: %+v", seed, got.Rules)
 		}
-		both := run(t, replay.Options{Rules: parse(t, src), AgainstGateway: gateway}, log)
+		both := run(t, replay.Options{Rules: try(t, parse(t, src)), Against: gateway}, log)
 		if both.OnlyRules.Requests != want.Rules.Refused || both.OnlyAgainst.Requests != 0 {
 			t.Errorf("seed %d: side by side: %+v, %+v", seed, both.OnlyRules, both.OnlyAgainst)
 		}

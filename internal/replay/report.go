@@ -143,16 +143,16 @@ func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 func (t *trial) report() Outcome {
 	out := Outcome{
-		Files: t.files, Domain: t.domain,
+		Files: t.Files, Domain: t.Domain,
 		Refused: t.refused, Soft: t.soft, Delayed: t.delayed, Unlimited: t.unlimited, Unended: t.unended,
 		RefusedClients: number(&t.refusedClients),
 		Series:         t.series.report(),
 	}
-	for _, keys := range t.untold {
+	for _, keys := range t.Untold {
 		out.Untried = append(out.Untried, strings.Join(keys, "/"))
 	}
 	for _, one := range t.order {
-		if one.Domain == t.domain || one.Domain == "" && one.met > 0 {
+		if one.Domain == t.Domain || one.Domain == "" && one.met > 0 {
 			out.Limits = append(out.Limits, one.report())
 		}
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,8 +14,8 @@ import (
 // plot is how large a plot on a terminal is, in characters.
 const plotWidth, plotHeight = 72, 8
 
-// WriteText writes the report for a terminal, with plots.
-func (r *Report) WriteText(w io.Writer) error {
+// Text returns the report for a terminal, with plots.
+func (r *Report) Text() string {
 	var b strings.Builder
 	r.head(&b)
 	r.Rules.text(&b, r)
@@ -26,8 +25,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteByte('\n')
 		r.compare(&b)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func (r *Report) head(b *strings.Builder) {

@@ -3,26 +3,17 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
-	"github.com/weirlimit/weir/internal/replay/facts"
-	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
 
-// trial is one set of rules that is tried, or the gateway of a configuration.
+// trial is what is tried.
 type trial struct {
-	files  []string
-	rules  weir.Rules
-	domain string
-	// ask is that of [Gateway], or what newPlan makes of the rules.
-	ask    func(*weir.Request, *accesslog.Line) bool
-	untold [][]string
+	*Tried
 	// now is the log's clock, in microseconds. It never goes back.
 	now int64
 	// clock is the same for the store, which looks at it by itself too.
@@ -40,19 +31,9 @@ type trial struct {
 	series                  series
 }
 
-func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
-	t := &trial{tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
-	if gateway == nil {
-		p, err := t.plan(set, opt)
-		if err != nil {
-			return nil, err
-		}
-		gateway = p
-	} else {
-		t.files = []string{gateway.File}
-	}
-	t.domain, t.rules, t.ask = gateway.Domain, gateway.Rules, gateway.Ask
-	for _, p := range gateway.Limits {
+func newTrial(what *Tried, maxBytes int64) (*trial, error) {
+	t := &trial{Tried: what, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
+	for _, p := range what.Limits {
 		one, err := newTally(p)
 		if err != nil {
 			return nil, err
@@ -60,7 +41,7 @@ func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
 		t.tallies[p.Limit.Counters()] = one
 		t.order = append(t.order, one)
 	}
-	t.store = memory.New(memory.Options{MaxBytes: opt.MaxBytes, Now: t.clock.Load})
+	t.store = memory.New(memory.Options{MaxBytes: maxBytes, Now: t.clock.Load})
 	var err error
 	if t.limiter, err = weir.New(t.store, t, weir.Options{}); err != nil {
 		return nil, errors.Join(err, t.store.Close())
@@ -68,55 +49,18 @@ func newTrial(set *rules.Set, gateway *Gateway, opt *Options) (*trial, error) {
 	return t, nil
 }
 
-// plan returns a set as a gateway would ask it: about all that lines tell.
-func (t *trial) plan(set *rules.Set, opt *Options) (*Gateway, error) {
-	domain, err := set.Domain(opt.Domain)
-	if err != nil {
-		return nil, err
-	}
-	p, untold, err := newPlan(set, domain, opt)
-	if err != nil {
-		return nil, err
-	}
-	if len(p.descriptors) == 0 {
-		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
-			domain, strings.Join(facts.Known(), ", "), wanted(untold))
-	}
-	t.files, t.untold = set.Files(), untold
-	return &Gateway{Domain: domain, Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
-		p.fill(r, l)
-		return true
-	}}, nil
-}
-
-// wanted lists the keys that lines do not tell.
-func wanted(lists [][]string) string {
-	var keys []string
-	for _, list := range lists {
-		for _, key := range list {
-			if !slices.Contains(keys, key) && !slices.Contains(facts.Known(), key) {
-				keys = append(keys, key)
-			}
-		}
-	}
-	return strings.Join(keys, ", ")
-}
-
 // Match implements weir.Rules: it is the set's, without limits on concurrency, for
 // a log does not tell when its requests ended.
 func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	from := len(dst)
-	dst = t.rules.Match(dst, r)
-	kept := dst[:from]
-	for _, op := range dst[from:] {
-		if op.Limit == nil || op.Limit.Traits()&weir.Leases == 0 {
-			kept = append(kept, op)
-		}
-	}
-	if len(kept) < len(dst) {
+	dst = t.Rules.Match(dst, r)
+	rest := slices.DeleteFunc(dst[from:], func(o weir.Op) bool {
+		return o.Limit != nil && o.Limit.Traits()&weir.Leases != 0
+	})
+	if from+len(rest) < len(dst) {
 		t.unended++
 	}
-	return kept
+	return dst[:from+len(rest)]
 }
 
 // decide decides the request of a line, and reports whether it was refused.
@@ -125,10 +69,10 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	t.clock.Store(t.now)
 	r := t.request
 	r.Reset()
-	r.Domain = t.domain
-	if !t.ask(r, l) {
+	r.Domain = t.Domain
+	if !t.Ask(r, l) {
 		r.Reset()
-		r.Domain = t.domain
+		r.Domain = t.Domain
 	}
 	d, err := t.limiter.Decide(context.Background(), r)
 	if err != nil {

@@ -203,12 +203,9 @@ func TestSlowStoreIsTold(t *testing.T) {
 	o := small("limit: 200/minute")
 	o.StoreLatency = 50 * time.Millisecond
 	r, _ := playFor(t, o, "strict")
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	if m := modeOf(t, r, "strict"); m.Degraded == 0 || !strings.Contains(b.String(), "strict: "+thousands(int64(m.Degraded))+" decisions by on_store_error") {
-		t.Errorf("%+v\n%s", m, b.String())
+	text := r.Text()
+	if m := modeOf(t, r, "strict"); m.Degraded == 0 || !strings.Contains(text, "strict: "+thousands(int64(m.Degraded))+" decisions by on_store_error") {
+		t.Errorf("%+v\n%s", m, text)
 	}
 }
 

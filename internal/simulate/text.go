@@ -13,16 +13,15 @@ import (
 // wholeShare is from what on a share is not worth a word.
 const wholeShare = 0.995
 
-// WriteText writes the report for a terminal.
-func (r *Report) WriteText(w io.Writer) error {
+// Text returns the report for a terminal.
+func (r *Report) Text() string {
 	var b strings.Builder
 	r.writeHead(&b)
 	r.writeModes(&b)
 	r.writeWhole(&b)
 	r.writeMachine(&b)
 	r.writeNotes(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func (r *Report) writeHead(b *strings.Builder) {
