@@ -32,7 +32,7 @@ var paints = []struct {
 	{regexp.MustCompile(`^((?:now: )?allowed|ok\b|\d+ rules? in \d+ files?: good)`), green},
 	{regexp.MustCompile(`^(note|see ` + "`" + `weir.*)`), yellow},
 	{regexp.MustCompile(`^(domain \S.*|descriptor \d+\b.*| *limit \S.*|counters|request  .*|route  .*|over the rules.*)$`), bold},
-	{regexp.MustCompile(`^(\d+ requests of \d.*|\S.* \(domain \S+\)| +(?:met|limit|refused) .* (?:limit|%|key)| +(?:refused most by|requests \(·\)) .*)$`), bold},
+	{regexp.MustCompile(`^(\d+ requests? of \d.*|\S.* \(domain \S+\)| +(?:met|limit|refused) .* (?:limit|%|key)| +(?:refused most by|requests \(·\)) .*)$`), bold},
 }
 
 // Write implements io.Writer.

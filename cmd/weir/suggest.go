@@ -222,7 +222,7 @@ func (c *suggestCmd) text(ladders []suggestion) string {
 	var b strings.Builder
 	for i, l := range ladders {
 		if i == 0 {
-			fmt.Fprintf(&b, "%d requests of %d clients, by %s\n", l.Requests, l.Clients, c.By)
+			fmt.Fprintf(&b, "%s of %s, by %s\n", count(l.Requests, "request"), count(l.Clients, "client"), c.By)
 			for _, m := range l.Busiest {
 				fmt.Fprintf(&b, "  %s  %d\n", live.Printable(m.Key), m.Requests)
 			}

@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/figures"
 )
 
 //go:embed report.html
@@ -18,7 +20,8 @@ const barsWidth, barsHeight = 960, 160
 // style or picture from elsewhere.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"n":      thousands,
+		"n":      figures.Thousands,
+		"count":  figures.Count,
 		"pct":    percent,
 		"moment": moment,
 		"title":  func(l Limit) string { return l.title() },

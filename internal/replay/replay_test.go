@@ -268,6 +268,21 @@ descriptors:
 	}
 }
 
+// One is not told as many, on a terminal or on a page.
+func TestOneRequestOfOneClient(t *testing.T) {
+	set := parse(t, "domain: d\ndescriptors: [{key: remote_address, limit: 0/s}]")
+	got := run(t, replay.Options{Rules: try(t, set), Against: try(t, set)}, text(traffic(1, 1)))
+	var page strings.Builder
+	if err := got.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, report := range []string{got.Text(), page.String()} {
+		if !strings.Contains(report, "1 request of 1 client") || strings.Contains(report, "1 requests") || strings.Contains(report, "1 clients") {
+			t.Errorf("one request of one client:\n%s", report)
+		}
+	}
+}
+
 func TestReplaySaysWhatIsWrong(t *testing.T) {
 	one := parse(t, "domain: d\ndescriptors: [{key: tenant, limit: 1/s}]")
 	good := parse(t, "domain: d\ndescriptors: [{key: path, limit: 1/s}]")

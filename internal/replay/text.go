@@ -8,6 +8,7 @@ import (
 
 	"github.com/guptarohit/asciigraph"
 
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/insight/live"
 )
 
@@ -29,19 +30,19 @@ func (r *Report) Text() string {
 }
 
 func (r *Report) head(b *strings.Builder) {
-	fmt.Fprintf(b, "%s requests of %s clients", thousands(r.Requests), r.Clients)
+	fmt.Fprintf(b, "%s of %s", figures.Count(r.Requests, "request"), r.Clients.Of("client"))
 	if r.Requests > 0 {
 		fmt.Fprintf(b, ", %s to %s", moment(r.First), moment(r.Last))
 	}
 	b.WriteByte('\n')
 	if r.Bad > 0 {
-		fmt.Fprintf(b, "%s of %s lines could not be read and are left out:\n", thousands(r.Bad), thousands(r.Lines))
+		fmt.Fprintf(b, "%s of %s lines could not be read and are left out:\n", figures.Thousands(r.Bad), figures.Thousands(r.Lines))
 		for _, f := range r.Faults {
 			fmt.Fprintf(b, "  line %d: %s\n", f.Line, live.Printable(f.Err))
 		}
 	}
 	if r.Backwards > 0 {
-		fmt.Fprintf(b, "%s lines were older than one above them: they are decided at the later time\n", thousands(r.Backwards))
+		fmt.Fprintf(b, "%s lines were older than one above them: they are decided at the later time\n", figures.Thousands(r.Backwards))
 	}
 	b.WriteByte('\n')
 }
@@ -51,8 +52,8 @@ func (o Outcome) name() string { return strings.Join(o.Files, ", ") }
 
 func (o *Outcome) text(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "%s (domain %s)\n", o.name(), o.Domain)
-	fmt.Fprintf(b, "  refused   %s requests (%s) of %s clients (%s)\n",
-		thousands(o.Refused), percent(o.Refused, r.Requests), o.RefusedClients, percent(o.RefusedClients.Count, r.Clients.Count))
+	fmt.Fprintf(b, "  refused   %s (%s) of %s (%s)\n",
+		figures.Count(o.Refused, "request"), percent(o.Refused, r.Requests), o.RefusedClients.Of("client"), percent(o.RefusedClients.Count, r.Clients.Count))
 	for _, x := range []struct {
 		word string
 		n    int64
@@ -64,7 +65,7 @@ func (o *Outcome) text(b *strings.Builder, r *Report) {
 		{"unended", o.Unended, "met a limit on concurrency, which a log cannot try"},
 	} {
 		if x.n > 0 {
-			fmt.Fprintf(b, "  %-9s %s requests (%s) %s\n", x.word, thousands(x.n), percent(x.n, r.Requests), x.what)
+			fmt.Fprintf(b, "  %-9s %s (%s) %s\n", x.word, figures.Count(x.n, "request"), percent(x.n, r.Requests), x.what)
 		}
 	}
 	if len(o.Untried) > 0 {
@@ -81,8 +82,8 @@ func (o *Outcome) table(b *strings.Builder) {
 	fmt.Fprintln(t, "  met\trefused\t%\tdecisive\tshadow\tclients\tof them\t  limit")
 	for i := range o.Limits {
 		l := &o.Limits[i]
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s  %s\n", thousands(l.Met), thousands(l.Counts["refused"]),
-			percent(l.Counts["refused"], l.Met), thousands(l.Decisive), thousands(l.Counts["shadow_refused"]), l.Clients, l.Refused, l.title(), l.Allows)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s  %s\n", figures.Thousands(l.Met), figures.Thousands(l.Counts["refused"]),
+			percent(l.Counts["refused"], l.Met), figures.Thousands(l.Decisive), figures.Thousands(l.Counts["shadow_refused"]), l.Clients, l.Refused, l.title(), l.Allows)
 	}
 	_ = t.Flush() // into memory
 	b.WriteByte('\n')
@@ -130,9 +131,9 @@ func clients(b *strings.Builder, most []Client) {
 // Times says how often a client was refused.
 func (c Client) Times() string {
 	if c.Error > 0 {
-		return fmt.Sprintf("%s to %s", thousands(c.Refused-c.Error), thousands(c.Refused))
+		return fmt.Sprintf("%s to %s", figures.Thousands(c.Refused-c.Error), figures.Thousands(c.Refused))
 	}
-	return thousands(c.Refused)
+	return figures.Thousands(c.Refused)
 }
 
 func (r *Report) compare(b *strings.Builder) {
@@ -141,26 +142,22 @@ func (r *Report) compare(b *strings.Builder) {
 		word string
 		d    *Difference
 	}{{"more", r.OnlyRules}, {"fewer", r.OnlyAgainst}} {
-		fmt.Fprintf(b, "  refuses %-5s: %s requests (%s) of %s clients\n", x.word, thousands(x.d.Requests), percent(x.d.Requests, r.Requests), x.d.Clients)
+		fmt.Fprintf(b, "  refuses %-5s: %s (%s) of %s\n", x.word, figures.Count(x.d.Requests, "request"), percent(x.d.Requests, r.Requests), x.d.Clients.Of("client"))
 		clients(b, x.d.Most)
 	}
 }
 
 // String returns the number for people; one that is estimated begins with ~.
-func (n Number) String() string {
-	if !n.Exact {
-		return "~" + thousands(n.Count)
-	}
-	return thousands(n.Count)
-}
+func (n Number) String() string { return n.mark() + figures.Thousands(n.Count) }
 
-// thousands writes a number in groups of three digits.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
+// Of is String with what it is a number of: "1 client", "~20,000 clients".
+func (n Number) Of(noun string) string { return n.mark() + figures.Count(n.Count, noun) }
+
+func (n Number) mark() string {
+	if n.Exact {
+		return ""
 	}
-	return s
+	return "~"
 }
 
 // percent returns how much n is of all.

@@ -3,16 +3,9 @@ package simulate
 import (
 	"fmt"
 	"strconv"
-)
 
-// thousands writes n with commas.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+	"github.com/weirlimit/weir/internal/figures"
+)
 
 // short writes a number in about three digits.
 func short(n float64) string {
@@ -22,7 +15,7 @@ func short(n float64) string {
 	case n >= 1e6:
 		return threeDigits(n/1e6) + " million"
 	case n >= 100 || n == float64(int64(n)):
-		return thousands(int64(n + 0.5))
+		return figures.Thousands(int64(n + 0.5))
 	case n < 0.1:
 		return "<0.1"
 	}
@@ -45,7 +38,7 @@ func size(n float64) string {
 // threeDigits writes a number from 1 on.
 func threeDigits(n float64) string {
 	if n >= 1000 {
-		return thousands(int64(n + 0.5))
+		return figures.Thousands(int64(n + 0.5))
 	}
 	return strconv.FormatFloat(n, 'g', 3, 64)
 }
@@ -56,12 +49,4 @@ func percent(share float64) string {
 		return "<0.1 %"
 	}
 	return fmt.Sprintf("%.1f %%", 100*share)
-}
-
-// count returns "1 node", "2 nodes".
-func count(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return thousands(n) + " " + noun + "s"
 }

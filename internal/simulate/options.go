@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -57,7 +58,7 @@ func (o *Options) check() error {
 		{"--requests", o.Requests, 1000, MaxRequests},
 	} {
 		if x.is < x.least || x.is > x.most {
-			return fmt.Errorf("%s %s must be between %s and %s", x.flag, thousands(x.is), thousands(x.least), thousands(x.most))
+			return fmt.Errorf("%s %s must be between %s and %s", x.flag, figures.Thousands(x.is), figures.Thousands(x.least), figures.Thousands(x.most))
 		}
 	}
 	switch {
@@ -66,7 +67,7 @@ func (o *Options) check() error {
 	case o.For < time.Second || o.For > MaxFor:
 		return fmt.Errorf("--for %s must be between 1s and %s", o.For, MaxFor)
 	case o.Nodes*int64(o.For/time.Second) > maxNodeSeconds:
-		return fmt.Errorf("%s nodes for %s are too much to play: at most %s seconds of all nodes together", thousands(o.Nodes), o.For, thousands(maxNodeSeconds))
+		return fmt.Errorf("%s nodes for %s are too much to play: at most %s seconds of all nodes together", figures.Thousands(o.Nodes), o.For, figures.Thousands(maxNodeSeconds))
 	case o.StoreLatency < 0 || o.StoreLatency > MaxLatency:
 		return fmt.Errorf("--store-latency %s must be between 0 and %s", o.StoreLatency, MaxLatency)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/rules"
 )
@@ -204,7 +205,7 @@ func TestSlowStoreIsTold(t *testing.T) {
 	o.StoreLatency = 50 * time.Millisecond
 	r, _ := playFor(t, o, "strict")
 	text := r.Text()
-	if m := modeOf(t, r, "strict"); m.Degraded == 0 || !strings.Contains(text, "strict: "+thousands(int64(m.Degraded))+" decisions by on_store_error") {
+	if m := modeOf(t, r, "strict"); m.Degraded == 0 || !strings.Contains(text, "strict: "+figures.Thousands(int64(m.Degraded))+" decisions by on_store_error") {
 		t.Errorf("%+v\n%s", m, text)
 	}
 }

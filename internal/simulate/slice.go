@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sort"
 	"time"
+
+	"github.com/weirlimit/weir/internal/figures"
 )
 
 // Bounds of a slice.
@@ -35,7 +37,7 @@ func newSlice(o *Options) (*slice, error) {
 	n := o.Users / every
 	if every > 1 && n < leastPlayed {
 		return nil, fmt.Errorf("one of %s users would be played, which leaves %d of %s: raise --requests %s or shorten --for %s, or give more users for such a rate",
-			thousands(every), n, thousands(o.Users), thousands(o.Requests), o.For)
+			figures.Thousands(every), n, figures.Thousands(o.Users), figures.Thousands(o.Requests), o.For)
 	}
 	all, sum := harmonic(o.Users, o.Zipf), 0.0
 	for i := range n {

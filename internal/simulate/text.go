@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/insight/live"
 )
 
@@ -26,19 +27,19 @@ func (r *Report) Text() string {
 
 func (r *Report) writeHead(b *strings.Builder) {
 	f, p := &r.Fleet, &r.Played
-	fmt.Fprintf(b, "%s, %s, %s, %s\n\n", count(f.Users, "user"), count(f.Rate, "request")+"/s", count(f.Nodes, "node"), live.Printable(f.Rules))
+	fmt.Fprintf(b, "%s, %s, %s, %s\n\n", figures.Count(f.Users, "user"), figures.Count(f.Rate, "request")+"/s", figures.Count(f.Nodes, "node"), live.Printable(f.Rules))
 	if p.Every == 1 {
 		b.WriteString("PLAYED: the whole fleet")
 	} else {
-		fmt.Fprintf(b, "PLAYED: one user of %s, at its own rate, on all nodes", thousands(p.Every))
+		fmt.Fprintf(b, "PLAYED: one user of %s, at its own rate, on all nodes", figures.Thousands(p.Every))
 	}
 	fmt.Fprintf(b, ", for %s of virtual time, from empty counters\n", seconds(p.Seconds))
 	law := "all send as much"
 	if f.Zipf > 0 {
 		law = fmt.Sprintf("Zipf's law with exponent %g: the busiest played sends %s/s", f.Zipf, short(p.Busiest))
 	}
-	fmt.Fprintf(b, "  users      %s, of whom %s came; %s\n", thousands(p.Users), thousands(p.Touched), law)
-	fmt.Fprintf(b, "  requests   %s, each at a node by chance (seed %d)", thousands(p.Requests), p.Seed)
+	fmt.Fprintf(b, "  users      %s, of whom %s came; %s\n", figures.Thousands(p.Users), figures.Thousands(p.Touched), law)
+	fmt.Fprintf(b, "  requests   %s, each at a node by chance (seed %d)", figures.Thousands(p.Requests), p.Seed)
 	if p.Every > 1 && p.Share < wholeShare {
 		fmt.Fprintf(b, "; they stand for %s of the fleet's", percent(p.Share))
 	}
@@ -52,31 +53,31 @@ func (r *Report) writeModes(b *strings.Builder) {
 	fmt.Fprintln(t, "  mode\tallowed\trefused\ttoo many\tof one user\ttoo few\ton the node\tstore calls a request\tto return units")
 	for i := range r.Modes {
 		m := &r.Modes[i]
-		fmt.Fprintf(t, "  %s\t%s\t%s\t", m.Mode, thousands(m.Allowed), percentOf(m.Refused, m.Requests))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t", m.Mode, figures.Thousands(m.Allowed), percentOf(m.Refused, m.Requests))
 		if i == 0 {
 			fmt.Fprintln(t, "-\t-\t-\t-\t-\t-")
 			continue
 		}
 		exact := r.Modes[0].Allowed
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.3f\t%.3f\n", off(m.TooMany, exact), thousands(m.WorstMany), off(m.Missing, exact),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.3f\t%.3f\n", off(m.TooMany, exact), figures.Thousands(m.WorstMany), off(m.Missing, exact),
 			percentOf(m.OnNode, m.Requests), ratio(m.Calls, m.Requests), ratio(m.Returns, m.Requests))
 	}
 	_ = t.Flush()
 }
 
 func (r *Report) writeWhole(b *strings.Builder) {
-	fmt.Fprintf(b, "\nCOMPUTED for the fleet at %s requests/s\n", thousands(r.Fleet.Rate))
+	fmt.Fprintf(b, "\nCOMPUTED for the fleet at %s requests/s\n", figures.Thousands(r.Fleet.Rate))
 	t := newTable(b)
 	fmt.Fprintln(t, "  mode\tstore calls/s\tcalls in flight\tkeys a node holds units of\tin")
 	for i := range r.Whole {
 		w := &r.Whole[i]
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", w.Mode, short(w.Calls), short(w.InFlight), thousands(w.HeldKeys), size(float64(w.HeldBytes)))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", w.Mode, short(w.Calls), short(w.InFlight), figures.Thousands(w.HeldKeys), size(float64(w.HeldBytes)))
 	}
 	_ = t.Flush()
 }
 
 func (r *Report) writeMachine(b *strings.Builder) {
-	fmt.Fprintf(b, "\nMEASURED on this machine now: processor time, with the store in this process. Cores are COMPUTED for %s/s.\n", thousands(r.Fleet.Rate))
+	fmt.Fprintf(b, "\nMEASURED on this machine now: processor time, with the store in this process. Cores are COMPUTED for %s/s.\n", figures.Thousands(r.Fleet.Rate))
 	t := newTable(b)
 	fmt.Fprintln(t, "  mode\ta decision\tdecisions/s of a core\tcores of all nodes")
 	m := &r.Machine
@@ -85,7 +86,7 @@ func (r *Report) writeMachine(b *strings.Builder) {
 		fmt.Fprintf(t, "  %s\t%.2f µs\t%s\t%s\n", c.Mode, c.Nanoseconds/1000, short(c.PerCore), short(c.Cores))
 	}
 	_ = t.Flush()
-	fmt.Fprintf(b, "  counters   %.1f bytes a user in the embedded store at the end, by %s users; %.1f just after a request\n", m.BytesPerUser, thousands(m.MeasuredUsers), m.BytesAtOnce)
+	fmt.Fprintf(b, "  counters   %.1f bytes a user in the embedded store at the end, by %s users; %.1f just after a request\n", m.BytesPerUser, figures.Thousands(m.MeasuredUsers), m.BytesAtOnce)
 	fmt.Fprintf(b, "  COMPUTED   %s for the %s users who come within %s; %s for all at once\n",
 		size(m.ActiveBytes), short(float64(m.ActiveUsers)), seconds(r.Played.Seconds), size(m.AllBytes))
 }
@@ -99,7 +100,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 	note("on the node: decided without waiting for the store, which may be told later")
 	note("store calls/s: calls a request x the rate; of those that return units a node makes one at a time")
 	if p.Every > 1 {
-		note("keys a node holds units of, and bytes: those of the slice x %s", thousands(p.Every))
+		note("keys a node holds units of, and bytes: those of the slice x %s", figures.Thousands(p.Every))
 	}
 	if r.Modes[1].Mode != asWritten {
 		note("the rules say no consistency: a fleet with a shared store counts leased, where the algorithm can")
@@ -111,7 +112,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 		note("%s: fewer than %d units a node, so leased and eventual ask the store for each request that they allow", some(p.Small), leastShare)
 	}
 	if len(p.Common) > 0 && p.Every > 1 {
-		note("%s: users share a counter, which gets one request of %s here: what this limit does to the fleet is not shown", some(p.Common), thousands(p.Every))
+		note("%s: users share a counter, which gets one request of %s here: what this limit does to the fleet is not shown", some(p.Common), figures.Thousands(p.Every))
 	}
 	if len(p.LeftOut) > 0 {
 		note("%s: left out, as requests of no duration meet no limit on concurrency", some(p.LeftOut))
@@ -121,7 +122,7 @@ func (r *Report) writeNotes(b *strings.Builder) {
 	}
 	for i := range r.Modes {
 		if m := &r.Modes[i]; m.Degraded > 0 {
-			note("%s: %s decisions by on_store_error, as the store was too slow", m.Mode, thousands(int64(m.Degraded)))
+			note("%s: %s decisions by on_store_error, as the store was too slow", m.Mode, figures.Thousands(int64(m.Degraded)))
 		}
 	}
 	for i := range r.Whole {
@@ -142,7 +143,7 @@ func off(n, of int64) string {
 	if n == 0 {
 		return "0"
 	}
-	return thousands(n) + " (" + percentOf(n, of) + ")"
+	return figures.Thousands(n) + " (" + percentOf(n, of) + ")"
 }
 
 func seconds(s float64) string {
