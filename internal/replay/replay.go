@@ -45,17 +45,19 @@ type Tried struct {
 type Replay struct {
 	trial, against *trial
 
-	lines, bad int64
-	faults     []accesslog.Fault
-	requests   int64
-	// backwards counts the lines whose time is before that of one above, by more
-	// than a second.
-	backwards   int64
-	first, last int64
-	// only counts the requests that one set refuses and the other does not.
-	only     [2]int64
-	onlyWho  [2]distinct
-	onlyMost [2]*sketch.SpaceSaving[string]
+	// told is what is counted of lines and requests.
+	told        Report
+	first, last int64 // in microseconds
+	// only is what the rules that are tried refuse alone, and what those refuse alone
+	// that they are compared with.
+	only [2]difference
+}
+
+// difference is requests that one set of rules refuses and another does not.
+type difference struct {
+	requests int64
+	who      distinct
+	most     *sketch.SpaceSaving[string]
 }
 
 // New returns a replay that has read nothing yet. The caller closes it.
@@ -71,8 +73,8 @@ func New(opt Options) (*Replay, error) {
 	if r.against, err = newTrial(opt.Against, opt.MaxBytes); err != nil {
 		return nil, errors.Join(fmt.Errorf("replay: against: %w", err), r.Close())
 	}
-	for i := range r.onlyMost {
-		if r.onlyMost[i], err = sketch.NewSpaceSaving[string](followed); err != nil {
+	for i := range r.only {
+		if r.only[i].most, err = sketch.NewSpaceSaving[string](followed); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
 	}
@@ -91,11 +93,11 @@ func (r *Replay) Close() error {
 // Read decides every request of a log. Logs are read one after the other, the
 // oldest first: time that goes back stands still instead.
 func (r *Replay) Read(log *accesslog.Reader) error {
-	all, bad := r.lines, r.bad
 	defer func() {
-		n, b := log.Lines()
-		r.lines, r.bad = all+n, bad+b
-		r.faults = append(r.faults, log.Faults()...)
+		all, bad := log.Lines()
+		r.told.Lines += all
+		r.told.Bad += bad
+		r.told.Faults = append(r.told.Faults, log.Faults()...)
 	}()
 	var l accesslog.Line
 	for {
@@ -113,12 +115,12 @@ func (r *Replay) Read(log *accesslog.Reader) error {
 }
 
 func (r *Replay) decide(l *accesslog.Line) error {
-	r.requests++
+	r.told.Requests++
 	if r.first == 0 {
 		r.first = l.Time
 	}
 	if l.Time < r.last-time.Second.Microseconds() {
-		r.backwards++
+		r.told.Backwards++
 	}
 	r.last = max(r.last, l.Time)
 	client := hashOf(l.Address)
@@ -130,12 +132,12 @@ func (r *Replay) decide(l *accesslog.Line) error {
 	if err != nil || refused == before {
 		return err
 	}
-	i := 0 // refused by the rules that are tried alone
+	alone := &r.only[0]
 	if before {
-		i = 1
+		alone = &r.only[1]
 	}
-	r.only[i]++
-	r.onlyWho[i].add(client)
-	r.onlyMost[i].Add(strings.Clone(l.Address), 1)
+	alone.requests++
+	alone.who.add(client)
+	alone.most.Add(strings.Clone(l.Address), 1)
 	return nil
 }

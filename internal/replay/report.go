@@ -121,33 +121,27 @@ const maxReported = 10
 
 // Report returns what came of the logs that were read.
 func (r *Replay) Report() *Report {
-	out := &Report{
-		Lines: r.lines, Bad: r.bad, Faults: r.faults, Backwards: r.backwards, Requests: r.requests,
-		First: instant(r.first), Last: instant(r.last),
-		Clients: number(&r.trial.clients),
-		Rules:   r.trial.report(),
-	}
+	out := r.told
+	out.First, out.Last = instant(r.first), instant(r.last)
+	out.Clients, out.Rules = number(&r.trial.clients), r.trial.report()
 	if r.against != nil {
 		before := r.against.report()
 		out.Against = &before
-		out.OnlyRules, out.OnlyAgainst = r.difference(0), r.difference(1)
+		out.OnlyRules, out.OnlyAgainst = r.only[0].report(), r.only[1].report()
 	}
-	return out
+	return &out
 }
 
-func (r *Replay) difference(i int) *Difference {
-	return &Difference{Requests: r.only[i], Clients: number(&r.onlyWho[i]), Most: most(r.onlyMost[i])}
+func (d *difference) report() *Difference {
+	return &Difference{Requests: d.requests, Clients: number(&d.who), Most: most(d.most)}
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 func (t *trial) report() Outcome {
-	out := Outcome{
-		Files: t.Files, Domain: t.Domain,
-		Refused: t.refused, Soft: t.soft, Delayed: t.delayed, Unlimited: t.unlimited, Unended: t.unended,
-		RefusedClients: number(&t.refusedClients),
-		Series:         t.series.report(),
-	}
+	out := t.told
+	out.Files, out.Domain = t.Files, t.Domain
+	out.RefusedClients, out.Series = number(&t.refusedClients), t.series.report()
 	for _, keys := range t.Untold {
 		out.Untried = append(out.Untried, strings.Join(keys, "/"))
 	}

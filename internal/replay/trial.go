@@ -24,9 +24,8 @@ type trial struct {
 	tallies map[*weir.Counters]*tally
 	order   []*tally
 
-	refused, soft, delayed, unlimited int64
-	// unended counts the requests that met a limit on concurrency.
-	unended                 int64
+	// told is what is counted of requests.
+	told                    Outcome
 	clients, refusedClients distinct
 	series                  series
 }
@@ -58,7 +57,7 @@ func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		return o.Limit != nil && o.Limit.Traits()&weir.Leases != 0
 	})
 	if from+len(rest) < len(dst) {
-		t.unended++
+		t.told.Unended++
 	}
 	return dst[:from+len(rest)]
 }
@@ -81,22 +80,22 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	t.clients.add(client)
 	ops := r.Ops()
 	if len(ops) == 0 {
-		t.unlimited++
+		t.told.Unlimited++
 	}
 	t.tally(ops, d)
 	p := t.series.at(t.now)
 	if !d.Allowed() {
 		p.refused++
-		t.refused++
+		t.told.Refused++
 		t.refusedClients.add(client)
 		return true, nil
 	}
 	p.allowed++
 	if r.Soft() {
-		t.soft++
+		t.told.Soft++
 	}
 	if r.Delay() > 0 {
-		t.delayed++
+		t.told.Delayed++
 	}
 	return false, nil
 }

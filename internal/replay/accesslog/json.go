@@ -49,8 +49,10 @@ type JSON struct {
 	// scratch holds the texts of a line that were written with escapes.
 	scratch []byte
 	line    *Line
-	depth   int
-	err     error
+	// texts are what fields fill that are text.
+	texts [fieldHeaders + 1]*string
+	depth int
+	err   error
 }
 
 var errJSON = errors.New("the line is not a JSON object")
@@ -59,6 +61,10 @@ var errJSON = errors.New("the line is not a JSON object")
 func (j *JSON) Parse(b []byte, l *Line) error {
 	*l = Line{object: b}
 	j.line, j.scratch, j.err, j.depth = l, j.scratch[:0], nil, 0
+	j.texts = [...]*string{
+		fieldAddress: &l.Address, fieldUser: &l.User, fieldMethod: &l.Method, fieldTarget: &l.Target,
+		fieldHost: &l.Host, fieldAgent: &l.UserAgent, fieldHeaders: nil,
+	}
 	// What follows the object is not looked at, and neither is what the parser
 	// skips: a line that is good for a request is good.
 	if err := jsonparser.ObjectEach(b, j.member); err != nil {
@@ -100,22 +106,6 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 		if l.Time == 0 {
 			l.Time, j.err = j.time(value, kind)
 		}
-	case fieldAddress:
-		if j.set(&l.Address, value) {
-			l.Address = host(l.Address)
-		}
-	case fieldUser:
-		j.set(&l.User, value)
-	case fieldMethod:
-		j.set(&l.Method, value)
-	case fieldTarget:
-		j.set(&l.Target, value)
-	case fieldHost:
-		if j.set(&l.Host, value) {
-			l.Host = host(l.Host)
-		}
-	case fieldAgent:
-		j.set(&l.UserAgent, value)
 	case fieldStatus:
 		if l.Status == 0 {
 			l.Status, j.err = status(value)
@@ -123,6 +113,10 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 	case fieldRequest:
 		if l.Method == "" {
 			l.request(j.unescape(value))
+		}
+	default:
+		if to := j.texts[f]; to != nil && j.set(to, value) && (f == fieldAddress || f == fieldHost) {
+			*to = host(*to)
 		}
 	}
 	return j.err

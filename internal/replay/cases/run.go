@@ -54,32 +54,25 @@ func Run(name string, gw Gateway) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := player{gw: gw}
-	if gw == nil {
-		if p.set, err = f.load(rules.Options{}); err != nil {
-			return nil, err
-		}
+	var set *rules.Set
+	var by weir.Rules
+	if gw != nil {
+		by = gw.Rules()
+	} else if set, err = f.load(rules.Options{}); err != nil {
+		return nil, err
+	} else {
+		by = set
 	}
-	return f.play(&p)
-}
-
-// player plays cases by a gateway, or by a set of rules.
-type player struct {
-	gw  Gateway
-	set *rules.Set
-}
-
-func (f *File) play(p *player) ([]Result, error) {
 	var out []Result
 	for i := range f.Cases {
 		c := &f.Cases[i]
 		r := Result{Name: c.Name, File: f.name, Line: c.line}
-		domain, err := "", error(nil)
-		if p.gw == nil {
-			domain, err = p.set.Domain(cmp.Or(c.Domain, f.Domain))
+		domain := ""
+		if gw == nil {
+			domain, err = set.Domain(cmp.Or(c.Domain, f.Domain))
 		}
 		if err == nil {
-			r.Failures, err = c.play(p, domain, f.At)
+			r.Failures, err = c.play(gw, by, domain, f.At)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: case %q: %w", f.name, c.line, c.Name, err)
@@ -92,20 +85,17 @@ func (f *File) play(p *player) ([]Result, error) {
 // smallest is the memory of a case, which has few keys.
 const smallest = memory.MinBytes
 
-func (c *Case) play(p *player, domain string, at time.Time) (failures []Failure, err error) {
+// play plays a case by a gateway, or where that is nil by rules of a domain.
+func (c *Case) play(gw Gateway, by weir.Rules, domain string, at time.Time) (failures []Failure, err error) {
 	var now atomic.Int64 // the store looks at it by itself too
 	now.Store(at.UnixMicro())
 	store := memory.New(memory.Options{MaxBytes: smallest, Now: now.Load})
 	defer func() { err = errors.Join(err, store.Close()) }()
-	var decided weir.Rules = p.set
-	if p.gw != nil {
-		decided = p.gw.Rules()
-	}
-	limiter, err := weir.New(store, decided, weir.Options{})
+	limiter, err := weir.New(store, by, weir.Options{})
 	if err != nil {
 		return nil, err
 	}
-	story := story{limiter: limiter, gw: p.gw, now: now.Load}
+	story := story{limiter: limiter, gw: gw, now: now.Load}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		now.Add(micros.Of(time.Duration(s.After)))
