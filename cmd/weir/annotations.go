@@ -48,13 +48,11 @@ type sarifLog struct {
 }
 
 type sarifRun struct {
-	Tool       sarifTool     `json:"tool"`
+	Tool struct {
+		Driver sarifDriver `json:"driver"`
+	} `json:"tool"`
 	ColumnKind string        `json:"columnKind"`
 	Results    []sarifResult `json:"results"`
-}
-
-type sarifTool struct {
-	Driver sarifDriver `json:"driver"`
 }
 
 type sarifDriver struct {
@@ -85,28 +83,27 @@ type sarifLocation struct {
 		Artifact struct {
 			URI string `json:"uri"`
 		} `json:"artifactLocation"`
-		Region sarifRegion `json:"region"`
+		Region struct {
+			StartLine   int `json:"startLine"`
+			StartColumn int `json:"startColumn,omitempty"`
+		} `json:"region"`
 	} `json:"physicalLocation"`
-}
-
-type sarifRegion struct {
-	StartLine   int `json:"startLine"`
-	StartColumn int `json:"startColumn,omitempty"`
 }
 
 // newSARIF returns findings as a log. One about a file as a whole is at its first line, as
 // code scanning shows none without a line.
 func newSARIF(errs rules.Errors) *sarifLog {
-	driver := sarifDriver{Name: "weir", Version: readBuild().Version, InformationURI: "https://github.com/weirlimit/weir",
+	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
+	run.Tool.Driver = sarifDriver{Name: "weir", Version: readBuild().Version, InformationURI: "https://github.com/weirlimit/weir",
 		Rules: []sarifRule{{"fault", sarifText{"The file does not load, or does not do what it says."}}, {"warning", sarifText{"The file loads, and is likely not what was meant."}}}}
-	run := sarifRun{Tool: sarifTool{driver}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	for _, e := range errs {
-		r := sarifResult{RuleID: "fault", Level: levelOf(e), Message: sarifText{textOf(e)}, Locations: make([]sarifLocation, 1)}
+		var at sarifLocation
+		at.Physical.Artifact.URI = fileURI(e.File)
+		at.Physical.Region.StartLine, at.Physical.Region.StartColumn = max(e.Line, 1), e.Column
+		r := sarifResult{RuleID: "fault", Level: levelOf(e), Message: sarifText{textOf(e)}, Locations: []sarifLocation{at}}
 		if e.Warning {
 			r.RuleID = "warning"
 		}
-		r.Locations[0].Physical.Artifact.URI = fileURI(e.File)
-		r.Locations[0].Physical.Region = sarifRegion{max(e.Line, 1), e.Column}
 		run.Results = append(run.Results, r)
 	}
 	return &sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}

@@ -30,15 +30,11 @@ func runByName(name string, args []string, s streams) (code int, ok bool) {
 	default:
 		return 0, false
 	}
-	switch err := run(args, s); {
-	case err == nil, errors.Is(err, goflag.ErrHelp):
-		return 0, true
-	case errors.Is(err, errNo):
-		return exitNo, true
-	default:
-		fmt.Fprintln(s.err, name+":", err)
-		return exitError, true
+	err := run(args, s)
+	if errors.Is(err, goflag.ErrHelp) {
+		err = nil
 	}
+	return statusOf(err, name, s), true
 }
 
 func runConfigCheck(args []string, s streams) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -83,12 +84,9 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 	q := newQuestion(c.Domain, ds)
 	q.Cost, q.Lease = c.Cost, c.Lease
 	srv := remote{url: c.Admin, token: token, timeout: liveTimeout}
-	body, err := srv.ask("/v1/explain", q)
-	if err != nil {
-		return err
-	}
 	var a liveAnswer
-	if err := srv.decode(body, &a, "an explanation"); err != nil {
+	body, err := srv.read(http.MethodPost, "/v1/explain", q, &a, "an explanation")
+	if err != nil {
 		return err
 	}
 	err = s.writeAnswer(body, c.JSON, a.String())

@@ -19,15 +19,6 @@ import (
 	"github.com/weirlimit/weir/internal/replay/facts"
 )
 
-// Exit statuses.
-const (
-	exitNo    = 1
-	exitError = 2
-)
-
-// errNo is returned by a subcommand that has printed its answer, which is no.
-var errNo = errors.New("no")
-
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
 	Demo       demoCmd       `cmd:"" help:"Run a gateway with made-up clients, and show them on the dashboard."`
@@ -117,8 +108,7 @@ func run(args []string, s streams) (code int) {
 	var c cli
 	parser, err := newParser(&c, s)
 	if err != nil {
-		fmt.Fprintln(s.err, "weir:", err)
-		return exitError
+		return statusOf(err, "weir", s)
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -128,11 +118,7 @@ func run(args []string, s streams) (code int) {
 	case len(args) == 1 && args[0] == "--version":
 		args = []string{"version"}
 	case len(args) == 2 && args[0] == "help" && args[1] == "config":
-		if err := printConfigKeys(s.out); err != nil {
-			fmt.Fprintln(s.err, "weir:", err)
-			return exitError
-		}
-		return 0
+		return statusOf(printConfigKeys(s.out), "weir", s)
 	case args[0] == "help":
 		args = append(args[1:len(args):len(args)], "--help")
 	}
@@ -144,13 +130,5 @@ func run(args []string, s streams) (code int) {
 		}
 		return exitError
 	}
-	switch err := ctx.Run(); {
-	case err == nil:
-		return 0
-	case errors.Is(err, errNo):
-		return exitNo
-	default:
-		fmt.Fprintln(s.err, "weir:", err)
-		return exitError
-	}
+	return statusOf(ctx.Run(), "weir", s)
 }

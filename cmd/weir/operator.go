@@ -20,9 +20,5 @@ func (c *operatorFlags) call(method, path string, q, into any, what string) ([]b
 		return nil, err
 	}
 	srv := remote{url: c.Admin, token: token, timeout: c.Timeout}
-	answer, err := srv.call(method, path, q)
-	if err == nil {
-		err = srv.decode(answer, into, what)
-	}
-	return answer, err
+	return srv.read(method, path, q, into, what)
 }

@@ -178,10 +178,8 @@ func promoted(before, after *modesState) string {
 	for i := range after.Limits {
 		l := &after.Limits[i]
 		was := "unknown"
-		if before != nil {
-			if m := before.find(l); m != nil {
-				was = m.summary()
-			}
+		if m := before.find(l); m != nil {
+			was = m.summary()
 		}
 		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.summary())
 		if l.Changed != nil && l.Changed.Until != nil {

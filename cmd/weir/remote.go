@@ -133,12 +133,17 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads an answer, which is to be what the words say.
-func (s *remote) decode(answer []byte, into any, what string) error {
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("%s: the response is not %s: %w", s.url, what, err)
+// read calls, and reads the answer into what the words say. It returns the answer as it
+// came too.
+func (s *remote) read(method, path string, q, into any, what string) ([]byte, error) {
+	answer, err := s.call(method, path, q)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := json.Unmarshal(answer, into); err != nil {
+		return nil, fmt.Errorf("%s: the response is not %s: %w", s.url, what, err)
+	}
+	return answer, nil
 }
 
 // fromAPI reports whether an answer that is no decision is of the API, and not of a

@@ -43,12 +43,9 @@ func (c *shedCmd) ask(s streams, srv remote, settings map[string]string, further
 	if len(settings) > 0 {
 		method, body = http.MethodPatch, settings
 	}
-	data, err := srv.call(method, "/v1/admin/shed", body)
-	if err != nil {
-		return err
-	}
 	var st shed.State
-	if err := srv.decode(data, &st, "the state of load shedding"); err != nil {
+	data, err := srv.read(method, "/v1/admin/shed", body, &st, "the state of load shedding")
+	if err != nil {
 		return err
 	}
 	text := shedState(&st)
