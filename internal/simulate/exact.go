@@ -45,9 +45,7 @@ type exact struct {
 	*outcome
 	common  []string // names of limits by which several users share a counter
 	touched int64    // users who came
-	filled  int64    // users by whom the memory was measured: more of them, if few came
-	bytes   float64  // of the store for one of those, at the end
-	fresh   float64  // for one that has sent one request just now
+	memory  Machine  // for them; of more users, if few came
 }
 
 // playExact plays a slice on one node.
@@ -85,13 +83,13 @@ func playExact(ctx context.Context, q *questions, s *slice, o *Options) (e *exac
 			e.touched++
 		}
 	}
-	e.filled = max(e.touched, leastFilled)
-	if err := askOnce(ctx, limiter, q, len(s.upTo), e.filled-e.touched); err != nil {
+	filled := max(e.touched, leastFilled)
+	if err := askOnce(ctx, limiter, q, len(s.upTo), filled-e.touched); err != nil {
 		return nil, err
 	}
 	st := store.Stats()
-	e.bytes = float64(st.Bytes-empty.Bytes+st.ApproximateBytes) / float64(e.filled)
-	if e.fresh, err = measureFresh(ctx, q); err != nil {
+	e.memory.MeasuredUsers, e.memory.BytesPerUser = filled, float64(st.Bytes-empty.Bytes+st.ApproximateBytes)/float64(filled)
+	if e.memory.BytesAtOnce, err = measureFresh(ctx, q); err != nil {
 		return nil, err
 	}
 	e.common = owners.common(q.limits)

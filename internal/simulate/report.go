@@ -143,8 +143,8 @@ func (r *Report) extrapolate(m *Mode, lead float64) Whole {
 
 // estimateMemory computes the memory for users of the fleet.
 func (r *Report) estimateMemory(e *exact) {
+	r.Machine = e.memory
 	m := &r.Machine
-	m.BytesPerUser, m.BytesAtOnce, m.MeasuredUsers = e.bytes, e.fresh, e.filled
 	m.ActiveUsers = min(e.touched*r.Played.Every, r.Fleet.Users)
-	m.ActiveBytes, m.AllBytes = e.bytes*float64(m.ActiveUsers), e.fresh*float64(r.Fleet.Users)
+	m.ActiveBytes, m.AllBytes = m.BytesPerUser*float64(m.ActiveUsers), m.BytesAtOnce*float64(r.Fleet.Users)
 }
