@@ -162,12 +162,9 @@ func (n Number) mark() string {
 
 // percent returns how much n is of all.
 func percent(n, all int64) string {
-	if all == 0 {
-		return "0 %"
-	}
 	p := 100 * float64(n) / float64(all)
 	switch {
-	case n == 0:
+	case n == 0 || all == 0:
 		return "0 %"
 	case p < 0.01:
 		return "<0.01 %"

@@ -58,11 +58,10 @@ func Detect(lines [][]byte) (Format, error) {
 		}
 		for _, name := range guess(b) {
 			f, err := Open(name)
-			if err != nil {
-				return nil, err
+			if err == nil {
+				err = f.Parse(b, new(Line))
 			}
-			var l Line
-			if err = f.Parse(b, &l); err == nil {
+			if err == nil {
 				return f, nil
 			}
 			if first == nil {

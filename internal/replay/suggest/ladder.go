@@ -144,14 +144,11 @@ func round(n int64) int64 {
 // steps returns round limits from one number to another, and the suggested one.
 func steps(from, to, suggested int64) []int64 {
 	var out []int64
-	for unit := int64(1); unit <= to && unit > 0; unit *= 10 {
+	for unit := int64(1); unit <= min(to, 1e17); unit *= 10 {
 		for _, m := range [...]int64{1, 2, 3, 5} {
-			if v := m * unit; v <= math.MaxInt64/10 && 2*v >= from && v <= to {
+			if v := m * unit; 2*v >= from && v <= to {
 				out = append(out, v)
 			}
-		}
-		if unit > math.MaxInt64/100 {
-			break
 		}
 	}
 	if suggested > 0 {
