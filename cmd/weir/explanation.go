@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -15,12 +16,7 @@ func limits(x *rules.Explanation) bool {
 	if x.Listed != nil {
 		return x.Listed.List == "deny"
 	}
-	for i := range x.Descriptors {
-		if len(x.Descriptors[i].Limits) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.Descriptors, func(d rules.Step) bool { return len(d.Limits) > 0 })
 }
 
 // explanation writes x for a person.

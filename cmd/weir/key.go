@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -286,10 +287,7 @@ func (st *keyState) String() string {
 }
 
 func (st *keyState) banned(key string) bool {
-	for i := range st.Overlay {
-		if v := &st.Overlay[i]; v.Kind == overlay.BanDomain || v.Kind == overlay.Ban && v.Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(st.Overlay, func(v overlay.View) bool {
+		return v.Kind == overlay.BanDomain || v.Kind == overlay.Ban && v.Key == key
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 )
 
 // painter writes the lines of commands in colour, for a terminal. What a line begins with
@@ -61,11 +62,7 @@ func (p *painter) flush() error {
 func paint(line []byte) []byte {
 	for _, rule := range paints {
 		if at := rule.begins.FindSubmatchIndex(bytes.TrimSuffix(line, []byte("\n"))); at != nil {
-			out := append([]byte(nil), line[:at[2]]...)
-			out = append(out, "\x1b["+rule.sgr+"m"...)
-			out = append(out, line[at[2]:at[3]]...)
-			out = append(out, "\x1b[m"...)
-			return append(out, line[at[3]:]...)
+			return slices.Concat(line[:at[2]], []byte("\x1b["+rule.sgr+"m"), line[at[2]:at[3]], []byte("\x1b[m"), line[at[3]:])
 		}
 	}
 	return line

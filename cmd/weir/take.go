@@ -144,17 +144,13 @@ func (v *verdict) String() string {
 	if v.Borrowed {
 		b.WriteString(", borrowed from the pool")
 	}
-	if v.Limit == nil {
-		b.WriteString(": no limit applies\n")
-		return b.String()
-	}
-	if v.Banned && v.RetryAfter == nil {
-		b.WriteString(": banned\n")
-		return b.String()
-	}
-	if v.Banned {
-		fmt.Fprintf(&b, ": banned for another %s\n", seconds(v.RetryAfter))
-		return b.String()
+	switch {
+	case v.Limit == nil:
+		return b.String() + ": no limit applies\n"
+	case v.Banned && v.RetryAfter == nil:
+		return b.String() + ": banned\n"
+	case v.Banned:
+		return b.String() + ": banned for another " + seconds(v.RetryAfter) + "\n"
 	}
 	fmt.Fprintf(&b, " by %s\n", v.Limit)
 	if v.Remaining != nil {
