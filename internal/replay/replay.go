@@ -45,8 +45,8 @@ type Tried struct {
 type Replay struct {
 	trial, against *trial
 
-	// told is what is counted of lines and requests.
-	told        Report
+	// sum is what is counted of lines and requests.
+	sum         Report
 	first, last int64 // in microseconds
 	// only is what the rules that are tried refuse alone, and what those refuse alone
 	// that they are compared with.
@@ -95,9 +95,9 @@ func (r *Replay) Close() error {
 func (r *Replay) Read(log *accesslog.Reader) error {
 	defer func() {
 		all, bad := log.Lines()
-		r.told.Lines += all
-		r.told.Bad += bad
-		r.told.Faults = append(r.told.Faults, log.Faults()...)
+		r.sum.Lines += all
+		r.sum.Bad += bad
+		r.sum.Faults = append(r.sum.Faults, log.Faults()...)
 	}()
 	var l accesslog.Line
 	for {
@@ -115,12 +115,12 @@ func (r *Replay) Read(log *accesslog.Reader) error {
 }
 
 func (r *Replay) decide(l *accesslog.Line) error {
-	r.told.Requests++
+	r.sum.Requests++
 	if r.first == 0 {
 		r.first = l.Time
 	}
 	if l.Time < r.last-time.Second.Microseconds() {
-		r.told.Backwards++
+		r.sum.Backwards++
 	}
 	r.last = max(r.last, l.Time)
 	client := hashOf(l.Address)

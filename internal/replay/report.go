@@ -121,7 +121,7 @@ const maxReported = 10
 
 // Report returns what came of the logs that were read.
 func (r *Replay) Report() *Report {
-	out := r.told
+	out := r.sum
 	out.First, out.Last = instant(r.first), instant(r.last)
 	out.Clients, out.Rules = number(&r.trial.clients), r.trial.report()
 	if r.against != nil {
@@ -139,7 +139,7 @@ func (d *difference) report() *Difference {
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 func (t *trial) report() Outcome {
-	out := t.told
+	out := t.sum
 	out.Files, out.Domain = t.Files, t.Domain
 	out.RefusedClients, out.Series = number(&t.refusedClients), t.series.report()
 	for _, keys := range t.Untold {

@@ -24,8 +24,8 @@ type trial struct {
 	tallies map[*weir.Counters]*tally
 	order   []*tally
 
-	// told is what is counted of requests.
-	told                    Outcome
+	// sum is what is counted of requests.
+	sum                     Outcome
 	clients, refusedClients distinct
 	series                  series
 }
@@ -57,7 +57,7 @@ func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		return o.Limit != nil && o.Limit.Traits()&weir.Leases != 0
 	})
 	if from+len(rest) < len(dst) {
-		t.told.Unended++
+		t.sum.Unended++
 	}
 	return dst[:from+len(rest)]
 }
@@ -80,22 +80,22 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	t.clients.add(client)
 	ops := r.Ops()
 	if len(ops) == 0 {
-		t.told.Unlimited++
+		t.sum.Unlimited++
 	}
 	t.tally(ops, d)
 	p := t.series.at(t.now)
 	if !d.Allowed() {
 		p.refused++
-		t.told.Refused++
+		t.sum.Refused++
 		t.refusedClients.add(client)
 		return true, nil
 	}
 	p.allowed++
 	if r.Soft() {
-		t.told.Soft++
+		t.sum.Soft++
 	}
 	if r.Delay() > 0 {
-		t.told.Delayed++
+		t.sum.Delayed++
 	}
 	return false, nil
 }
