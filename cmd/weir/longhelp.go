@@ -20,6 +20,7 @@ func setLongHelp(model *kong.Application) error {
 		if err != nil {
 			return err
 		}
+		// A blank line stands between the two, and none at the end.
 		n.Detail = strings.TrimSuffix(string(text)+"\n"+n.Detail, "\n\n")
 	}
 	return nil
