@@ -60,6 +60,11 @@ type mapped struct {
 	broken  bool // its series cannot be made
 }
 
+// countedBy registers a counter with one label.
+func countedBy(register promauto.Factory, name, help, label string) *prometheus.CounterVec {
+	return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+}
+
 // NewPrometheus returns the sink. With a mapping file that cannot be used no
 // statistic is mapped: each is a series by its own name. That is logged.
 func NewPrometheus(o PrometheusOptions) (*Prometheus, error) {
@@ -68,19 +73,16 @@ func NewPrometheus(o PrometheusOptions) (*Prometheus, error) {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p := &Prometheus{gatherer: reg, log: o.Log, known: map[string]*mapped{}}
 	register := promauto.With(reg)
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return register.NewCounterVec(prometheus.CounterOpts{Name: "statsd_exporter_" + name, Help: help}, []string{label})
-	}
-	p.actions = vec("events_actions_total", "The total number of StatsD events by action.", "action")
+	p.actions = countedBy(register, "statsd_exporter_events_actions_total", "The total number of StatsD events by action.", "action")
 	p.unmapped = register.NewCounter(prometheus.CounterOpts{
 		Name: "statsd_exporter_events_unmapped_total", Help: "The total number of StatsD events no mapping was found for.",
 	})
 	p.seriesOf = register.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "statsd_exporter_metrics_total", Help: "The total number of metrics.",
 	}, []string{"type"})
-	p.conflicts = vec("events_conflict_total", "The total number of StatsD events with conflicting names.", "type")
-	p.events = vec("events_total", "The total number of StatsD events seen.", "type")
-	p.rejections = vec("events_error_total", "The total number of StatsD events discarded due to errors.", "reason")
+	p.conflicts = countedBy(register, "statsd_exporter_events_conflict_total", "The total number of StatsD events with conflicting names.", "type")
+	p.events = countedBy(register, "statsd_exporter_events_total", "The total number of StatsD events seen.", "type")
+	p.rejections = countedBy(register, "statsd_exporter_events_error_total", "The total number of StatsD events discarded due to errors.", "reason")
 
 	p.mapper = &mapper.MetricMapper{Registerer: reg}
 	p.series = registry.NewRegistry(reg, p.mapper)

@@ -256,7 +256,7 @@ func (m matrix) String() string {
 	var b strings.Builder
 	b.WriteString("| is, of all refused | clients |")
 	for _, c := range verdict.Classes() {
-		fmt.Fprintf(&b, " %s |", c)
+		fmt.Fprintf(&b, " %s |", strings.ReplaceAll(string(c), "_", " "))
 	}
 	b.WriteString(" right |\n|---|---|")
 	b.WriteString(strings.Repeat("---|", len(verdict.Classes())+1) + "\n")
