@@ -214,23 +214,18 @@ func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
 	if s.cert != nil {
 		ln = tls.NewListener(ln, s.cert.Config())
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.srv.Serve(ln) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("listener %s: %w", ln.Addr(), err)
-	case <-ctx.Done():
+	ended, err := listen.Serve(ctx, ln, s.srv.Serve, func() {
+		s.draining.Store(true)
+		time.Sleep(s.drain.Delay)
+	})
+	if ended {
+		return err
 	}
-	return s.end(ln, served)
+	return errors.Join(s.end(), err)
 }
 
-func (s *httpServer) end(ln net.Listener, served <-chan error) error {
-	s.draining.Store(true)
-	time.Sleep(s.drain.Delay)
-	// Close the listener alone: Shutdown would at the same time cut the idle
-	// connections, and with them requests that have just been sent.
-	lnErr := ln.Close()
-	<-served
+// end waits for what is under way on connections, and cuts off what takes too long.
+func (s *httpServer) end() error {
 	idle, cancelIdle := context.WithTimeout(context.Background(), min(s.linger, s.drain.Timeout))
 	defer cancelIdle()
 	s.conns.wait(idle)
@@ -243,10 +238,7 @@ func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 		closeErr := s.srv.Close()
 		return errors.Join(fmt.Errorf("drain: %d connections cut after %s: raise --drain-timeout to wait longer", n, s.drain.Timeout), closeErr)
 	}
-	if errors.Is(lnErr, net.ErrClosed) {
-		return nil
-	}
-	return lnErr
+	return nil
 }
 
 // endUpgrades waits until ctx ends for upgraded connections, and then cuts them:
