@@ -27,16 +27,16 @@ build: ## build bin/weir
 # `make test` stays below six minutes there.
 #
 # The packages of CORE run under the race detector too, in short form. Those of STORES
-# (redis 54, memcached 12, shared 148) run in short form in `make test`, one after the
+# (redis 54, memcached 12, shared 250) run in short form in `make test`, one after the
 # other, and whole in `make lab`. Those of LAB run in `make lab` alone: weir 91, server 82,
-# fleet 65, postgres 62, hostile 59, rabbitmq 37, grpcserver 26, sqlite 25, kafka 23,
-# ratelimit 17, xds 15, deploytest 14, nats 14. Those of ALONE run one after the other, as
+# fleet 65, envoy 64, postgres 62, hostile 59, rabbitmq 37, grpcserver 26, sqlite 25, kafka 23,
+# ratelimit 17, xds 15, deploytest 14. Those of ALONE run one after the other, as
 # they start many processes.
 CORE   := . algorithm internal/admit rules shed store/memory store/internal/%
 STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \
-	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/fleet lab/hostile lab/howto
-ALONE  := cmd/weir lab/fleet lab/hostile lab/howto
+	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/envoy lab/fleet lab/hostile lab/howto
+ALONE  := cmd/weir lab/envoy lab/fleet lab/hostile lab/howto
 # The packages of ONCE and WAITING run in `make lab` under the race detector alone, whole:
 # no test of theirs does less with it. Those of WAITING wait for servers more than they
 # count, and run beside each other. A package is in neither where a test does less with the
@@ -49,7 +49,7 @@ WAITING := internal/compat/envoy/xds internal/grpcserver internal/insight/queue/
 # which is C code translated to Go: a test of analytics takes several times as long
 # with it. GORACE: a process that ends would wait for a second for what is left of its
 # goroutines, in each of 80 packages.
-STARTERS := cmd/weir lab/deploytest lab/fleet lab/hostile lab/howto
+STARTERS := cmd/weir lab/deploytest lab/envoy lab/fleet lab/hostile lab/howto
 READERS  := internal/arch internal/protocol lab/house lab/mutants
 RACE     := -race -gcflags=modernc.org/...=-race=false -vet=off
 export GORACE := atexit_sleep_ms=100
@@ -67,7 +67,7 @@ test: servers ## before each change lands: unit tests, conformance, race of the 
 	$(GO) test -p 1 -short -shuffle=on -timeout 10m $(call only,$(STORES))
 	$(GO) test $(RACE) -short -timeout 10m $(call only,$(CORE))
 
-lab: servers ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest
+lab: servers bin/envoy ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest
 	$(MAKE) -j2 --output-sync=line lab-waiting lab-counting
 	$(MAKE) -j2 --output-sync=line lab-shared lab-twice
 
@@ -137,7 +137,7 @@ release-files: build
 	bin/weir completion powershell >bin/release/completions/weir.ps1
 	$(GO) -C tools run ./licenses -texts ../bin/release/THIRD-PARTY
 
-race: servers ## run every test under the race detector
+race: servers bin/envoy ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -shuffle=on -timeout 30m $(PACKAGES)
 
 lint: ## gofmt, vet, staticcheck, actionlint, a 32-bit build, go.mod in order
@@ -162,11 +162,12 @@ vulncheck: ## known vulnerabilities of the code that the binary calls (asks vuln
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
 
-families: servers ## the long forms of the nets under each family of promises
+families: servers bin/envoy bin/readers ## the long forms of the nets under each family of promises
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 6h -run 'TestFamily|TestShared' $(PACKAGES)
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 3h -skip 'TestFamily' ./algorithm ./store/memory ./store/redis
 	cd internal/insight/dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
 
-soak: servers ## the long forms of the tests: minutes to hours
+soak: servers bin/envoy ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem|Simulation|Breakages' $(PACKAGES)
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./lab/hostile
 	WEIR_SOAK=1 GOMEMLIMIT=9GiB $(GO) test -count=1 -timeout 3h -v ./internal/protocol
@@ -209,3 +210,10 @@ servers:
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
 	$(GO) -C tools/ratelimit build -o ../../bin/ratelimit github.com/envoyproxy/ratelimit/src/service_cmd
 	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json tools/express/node_modules/.package-lock.json tools/fetch/node_modules/.package-lock.json
+
+bin/envoy: tools/envoy/requirements.txt
+	scripts/envoy.sh $@
+
+bin/readers: $(addprefix lab/readers/servers/,package-lock.json requirements.txt pom.xml)
+	scripts/servers.sh php:php-cli java:default-jdk-headless mvn:maven python3.venv:python3-venv
+	scripts/readers.sh $@

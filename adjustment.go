@@ -10,7 +10,7 @@ import (
 // allows. Front ends that see no answer leave the charge as it is.
 type Adjustment struct {
 	// CountOn are the codes that count; what was charged for a request of
-	// another code is given back. Empty means all.
+	// another code is given back, but for ClientGone. Empty means all.
 	CountOn Codes
 	// RefundOn are codes that do not count, though CountOn has them.
 	RefundOn Codes
@@ -45,7 +45,11 @@ func (s *Adjustment) check(l *Limit) error {
 
 // cost returns what the request that was charged spent costs after all.
 func (s *Adjustment) cost(res *Result, spent int64) int64 {
-	if !s.CountOn.Empty() && !s.CountOn.Has(res.Code) || s.RefundOn.Has(res.Code) {
+	least := int64(0)
+	switch {
+	case res.Code == ClientGone: // else clients that hang up in time would never be counted
+		least = spent
+	case !s.CountOn.Empty() && !s.CountOn.Has(res.Code), s.RefundOn.Has(res.Code):
 		return 0
 	}
 	switch {
@@ -55,14 +59,14 @@ func (s *Adjustment) cost(res *Result, spent int64) int64 {
 		if n%s.Per > 0 {
 			units++
 		}
-		return min(units, MaxCost)
+		return min(max(units, least), MaxCost)
 	case s.Header != "":
 		if res.Number == nil {
 			return spent
 		}
 		// What an upstream does not say, or says wrongly, changes nothing.
 		if n, ok := res.Number(s.Header); ok && n >= 0 {
-			return min(n, MaxCost)
+			return min(max(n, least), MaxCost)
 		}
 	}
 	return spent

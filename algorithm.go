@@ -18,7 +18,7 @@ const (
 	// incurred. Its decision still says whether a Spend would have passed.
 	Force
 	// Refund gives back a cost that was spent and not used. It never raises a
-	// key above untouched. It is always allowed.
+	// key above untouched. It is always allowed, but for a lease that nobody holds.
 	Refund
 )
 
@@ -71,7 +71,7 @@ type Ask struct {
 //     as the clock went back or the burst was lowered, may be brought down.
 //   - Step must accept any cells that an earlier version of the same limit
 //     left behind (counts and periods change when rules are reloaded) as long
-//     as l.Layout is the same, and any clock step in both directions.
+//     as l.Layout and l.Price are the same, and any clock step in both directions.
 //   - No intermediate of the admitting half exceeds 2^53 in what a store's
 //     script must compute, and it divides nothing: Prepare does.
 type Algorithm interface {
@@ -121,6 +121,22 @@ type Refiller interface {
 	// charged, after the first kept of the same charge; at reset the key was to be
 	// as never seen. All are in microseconds since the Unix epoch.
 	FlowsFrom(l *Limit, charged, reset, kept int64) int64
+}
+
+// Carrier is an Algorithm whose rows say what is spent by the numbers of the limit: as the
+// time that it takes to flow back, for example. When those change, the limit has another
+// Price, and what is spent is carried over in units. A store keeps one row of a counter,
+// by the price of the limit that asked last.
+type Carrier interface {
+	// Carry fills cells, which are zero, with the row under l of a counter whose row under
+	// was is old: so many units are spent at now under l as under was. What is rounded is
+	// spent. It reports whether all is in it: else l can only decide by it, and old is to
+	// be charged, and kept until all is.
+	Carry(cells []int64, l *Limit, old []int64, was *Limit, now int64) (whole bool)
+	// Spent calls f with what the row counts, or is owed, at now, the oldest first: units,
+	// and when they were spent at the latest. It reports whether that is all that counts of
+	// what was spent in a period.
+	Spent(cells []int64, l *Limit, now int64, f func(at, units int64)) (all bool)
 }
 
 // Traits are what is special about an algorithm, as bits: a store reads them on every
@@ -180,4 +196,19 @@ type Store interface {
 	TakeOne(ctx context.Context, key string, l *Limit, cost int64) (Decision, error)
 	// Close ends the store; calls after it return ErrClosed.
 	Close() error
+}
+
+// NodeStore is an optional interface of a [Store] of several nodes, each of which counts
+// some limits alone.
+type NodeStore interface {
+	// NodeOf names this process among the nodes, and reports whether it counts l alone.
+	NodeOf(l *Limit) (node uint64, alone bool)
+}
+
+// NodeOf is the answer of s to NodeStore.NodeOf: zero and false where there are no nodes.
+func NodeOf(s Store, l *Limit) (node uint64, alone bool) {
+	if n, ok := s.(NodeStore); ok {
+		return n.NodeOf(l)
+	}
+	return 0, false
 }

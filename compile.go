@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -21,8 +22,12 @@ func (l *Limit) Compile() error {
 	if l.Burst == 0 {
 		l.Burst = l.Count
 	}
+	// Limits without a name of their own are no versions of each other: two that ask alike
+	// with two algorithms are two limits.
+	counter := l.Scope
 	if l.Name == "" {
 		l.Name = l.words()
+		counter = cmp.Or(counter, l.Name+"\x1f"+l.Algorithm.Name())
 	}
 	if l.Scope == "" {
 		l.Scope = l.Name
@@ -45,6 +50,17 @@ func (l *Limit) Compile() error {
 	err := l.compileMode()
 	// Not earlier: the raised count of a soft limit can need another layout.
 	l.id = maphash.String(scopeSeed, l.Scope+"\x1f"+l.Algorithm.Name()+"\x1f"+l.Layout)
+	if l.rowID = l.id; l.Price != "" {
+		l.rowID ^= uint64(uint32(maphash.String(scopeSeed, l.Price)))
+		l.counterName = cmp.Or(counter, l.Scope)
+		if of := l.Derived; of != nil && of.Scope == l.Scope {
+			l.counterName = of.counterName
+		}
+		if l.counterName != "" {
+			l.counter = max(maphash.String(scopeSeed, l.counterName), 1)
+		}
+	}
+	l.Derived = nil // or each version would keep all before it
 	return err
 }
 

@@ -51,7 +51,10 @@ func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
 		r.ops = r.ops[:0]
 		return Decision{}, ErrVerb
 	}
-	if len(l.Match(r)) == 0 {
+	r.deciding = true
+	ops := l.Match(r)
+	r.deciding = false
+	if len(ops) == 0 {
 		return l.unlimited(r)
 	}
 	return l.take(ctx, r)
@@ -106,10 +109,11 @@ func (l *Limiter) refuse(ctx context.Context, r *Request, delay, wait time.Durat
 	}
 	for i := range r.ops {
 		o := &r.ops[i]
-		o.Charged, o.Borrowed = false, false
-		if o.Role == Enforce && o.Decision.Delay(o.Cost) == delay {
-			o.Decision.RetryAfter = wait
+		d := o.Decision
+		if o.Role == Enforce && d.Delay(o.Cost) == delay {
+			d.RetryAfter = wait
 		}
+		o.Answer = Answer{Decision: d, Now: o.Now}
 	}
 	return Fold(r.ops), nil
 }
@@ -123,7 +127,7 @@ const refundTimeout = 5 * time.Second
 func passUnasked(ops []Op) {
 	for i := range ops {
 		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
-			o.Decision = AllowUnlimited()
+			o.Answer = Answer{Decision: AllowUnlimited(), Now: o.Now}
 		}
 	}
 }
@@ -156,7 +160,7 @@ func (r *Request) undecided(err error) (Decision, error) {
 func clearAnswers(ops []Op) {
 	for i := range ops {
 		o := &ops[i]
-		o.Decision, o.Now, o.Charged, o.Borrowed, o.Outcome = Decision{}, 0, false, false, Uncounted
+		o.Answer, o.Outcome = Answer{}, Uncounted
 	}
 }
 

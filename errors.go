@@ -26,8 +26,14 @@ var (
 	// ErrRefund: units were to be given back to a limit that cannot take them
 	// back, such as an approximate one.
 	ErrRefund = errors.New("weir: this limit cannot give back units")
+	// ErrNode: units were to be given back to a limit that each node counts alone, on
+	// another node than the one that was charged, or on one that is not known.
+	ErrNode = errors.New("weir: each node counts this limit alone, so only the node that was charged, while it runs, can give units back: set its consistency to strict, leased or eventual")
 )
 
 // errUndecided is returned for a store that reports no error and leaves an op
 // without an answer.
 var errUndecided = errors.New("weir: the store left a limit without an answer: its Take must fill in the Decision of every op")
+
+// errUnreleased is returned for a lease that may be held in a store that did not answer.
+var errUnreleased = errors.New("weir: the store did not answer, so it is not known whether the lease was held: release it again")

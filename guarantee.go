@@ -104,8 +104,8 @@ type Guarantee struct {
 	// AtMost is the most units that any such interval can see admitted, all that is
 	// said here included; for a concurrency limit, the most that are held at once.
 	// Of a limit FromLocal or FromSketch it is the number of one node. Unbounded where no number
-	// holds: a shadow refuses nothing, a pool also bears what limits assure, and a ban
-	// counts refusals.
+	// holds: a shadow refuses nothing, a pool also bears what limits assure, a ban counts
+	// refusals, and a cost that the response states is charged whatever remains.
 	AtMost int64 `json:"at_most"`
 	// OverAdmit is the most units that may be admitted above the limit's own theorem,
 	// which the doc comment of each algorithm states, or Unbounded. It is a part of
@@ -185,6 +185,10 @@ func (l *Limit) Guarantee() Guarantee {
 		g.Exact, g.OverAdmit = false, l.Burst
 		g.AtMost = addUnits(g.AtMost, g.AtMost)
 	case FromLastKnown, FailedOpen:
+		g.Exact, g.OverAdmit, g.AtMost = false, Unbounded, Unbounded
+	}
+	if a := l.Adjustment; a != nil && (a.Per > 0 || a.Header != "") {
+		// What requests in flight will cost is not known: all of them may pass.
 		g.Exact, g.OverAdmit, g.AtMost = false, Unbounded, Unbounded
 	}
 	return g

@@ -23,8 +23,8 @@ const (
 	// was let through and got no response: the upstream could not be reached, broke off,
 	// or took too long.
 	NoAnswer = 0
-	// ClientGone is the Code of a request whose client hung up before the response,
-	// as nginx logs it.
+	// ClientGone is the Code of a request whose client hung up before the end of the
+	// response, as nginx logs it: nothing of its charge is given back.
 	ClientGone = 499
 	// MaxCost is the largest cost of a request and the largest count of a limit:
 	// 2^53, the largest integer that every store's script computes exactly.
@@ -84,6 +84,10 @@ type Limit struct {
 	// Consistency is how nodes that share a store count together.
 	Consistency params.Consistency
 
+	// Derived is the limit that this is a version of, where both have one Scope, until
+	// Compile has seen it. Nil means that names alone tell.
+	Derived *Limit
+
 	// Cells, Full, Layout, Const and Envelope are filled by Algorithm.Prepare.
 
 	// Cells is the most words of state a key needs.
@@ -94,6 +98,10 @@ type Limit struct {
 	// Layout tells apart incompatible readings of the cells. Keys of another
 	// layout start afresh.
 	Layout string
+	// Price tells apart the numbers by which the cells of one layout are read. Rows of
+	// another price are carried over by the algorithm, which is a [Carrier]. Empty means
+	// that cells are read alike under all numbers.
+	Price string
 	// Const is what the algorithm computed from the fields above; the
 	// arguments of its script on other stores.
 	Const [10]int64
@@ -101,16 +109,19 @@ type Limit struct {
 	// admitted; zero where the algorithm bounds something else.
 	Envelope int64
 
-	compiled bool
-	simple   bool // a request meets it as one op that must allow
-	traits   Traits
-	id       uint64
-	soft     *Limit
-	ceiling  *Limit
-	counters *Counters
-	sources  [numSources]atomic.Pointer[Limit]
-	source   Source
-	part     bool // it is the pool or the ban of limits: it counts other than what passes
+	compiled    bool
+	simple      bool // a request meets it as one op that must allow
+	traits      Traits
+	id          uint64
+	rowID       uint64
+	counter     uint64
+	counterName string
+	soft        *Limit
+	ceiling     *Limit
+	counters    *Counters
+	sources     [numSources]atomic.Pointer[Limit]
+	source      Source
+	part        bool // it is the pool or the ban of limits: it counts other than what passes
 }
 
 // PerSecond returns a limit of count units per second.
@@ -159,11 +170,23 @@ func (l *Limit) words() string {
 // process. It differs from process to process.
 func (l *Limit) ID() uint64 { return l.id }
 
+// RowID is ID for limits of one Price: it tells apart the rows in which they keep a
+// counter. It differs from ID in the lower 32 bits only, so that a store can keep all
+// rows of a counter in one place.
+func (l *Limit) RowID() uint64 { return l.rowID }
+
+// CounterID is the same for all versions of a limit between whose rows a [Carrier] carries
+// over what was spent, whatever their algorithms and layouts; zero if none does.
+func CounterID(l *Limit) uint64 { return l.counter }
+
+// CounterName is CounterID as all processes have it; empty if that is zero.
+func CounterName(l *Limit) string { return l.counterName }
+
 // Restarts says why l counts from zero where old, an earlier version of the same
 // limit, has counted. Empty means that it goes on from there. Both must be compiled.
 func (l *Limit) Restarts(old *Limit) string {
 	switch {
-	case l.id == old.id:
+	case l.id == old.id, l.counter != 0 && l.counter == old.counter:
 		return ""
 	case l.Algorithm.Name() != old.Algorithm.Name():
 		return "each algorithm counts for itself"
@@ -172,6 +195,10 @@ func (l *Limit) Restarts(old *Limit) string {
 	}
 	return fmt.Sprintf("%s keeps the two in different forms", l.Algorithm.Name())
 }
+
+// RefusesAll reports whether l stands for a ban or a deny list: it has a name, and no count,
+// period or algorithm that would say anything.
+func RefusesAll(l *Limit) bool { return l.Bans && l.Count == 0 }
 
 // Traits returns what is special about the limit's algorithm.
 func (l *Limit) Traits() Traits { return l.traits }
@@ -200,8 +227,8 @@ func (l *Limit) From(s Source) *Limit {
 		return v
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Adjustment: l.Adjustment, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
-		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
+		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Adjustment: l.Adjustment, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Price: l.Price, Const: l.Const,
+		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, rowID: l.rowID, counter: l.counter, counterName: l.counterName, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s, part: l.part, Bans: l.Bans}
 	if !l.sources[s].CompareAndSwap(nil, v) {
 		return l.sources[s].Load()

@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -162,6 +163,19 @@ func TestLeaseTTL(t *testing.T) {
 }
 
 // Every way to decide says what it promises.
+// TestGuaranteeOfForcedCosts: a limit whose cost the response states has no bound, and says so.
+func TestGuaranteeOfForcedCosts(t *testing.T) {
+	for _, a := range []*weir.Adjustment{{Per: 1000}, {Header: "X-Tokens"}} {
+		l := &weir.Limit{Name: "tokens", Algorithm: algorithm.SlidingWindow, Count: 40_000, Period: time.Minute, Adjustment: a}
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		if g := l.Guarantee(); g.Exact || g.AtMost != weir.Unbounded || g.OverAdmit != weir.Unbounded {
+			t.Errorf("%+v: %+v", a, g)
+		}
+	}
+}
+
 func TestGuaranteeOfEachSource(t *testing.T) {
 	l := weir.PerMinute(600, algorithm.TokenBucket)
 	l.Burst = 900
@@ -198,6 +212,37 @@ func TestLimitInWords(t *testing.T) {
 		l := &weir.Limit{Count: 7, Period: every, Algorithm: algorithm.FixedWindow}
 		if err := l.Compile(); err != nil || l.Name != want {
 			t.Errorf("%s is named %q, %v; want %s", every, l.Name, err, want)
+		}
+	}
+}
+
+// What is derived of a limit counts where that does, whether or not it has a name, unless
+// its scope is another; limits without a name that ask alike by two algorithms do not.
+func TestVersionsCountInOnePlace(t *testing.T) {
+	for _, name := range []string{"", "x"} {
+		var last *weir.Limit
+		for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter} {
+			l := &weir.Limit{Name: name, Algorithm: a, Count: 100, Period: time.Minute}
+			if err := l.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			more := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: a, Count: 1000, Period: time.Minute, Derived: l}
+			err1 := more.Compile()
+			most := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: a, Count: 1000, Period: time.Hour, Derived: more}
+			err2 := most.Compile()
+			other := &weir.Limit{Name: l.Name, Scope: l.Scope + "\x1fother", Algorithm: a, Count: 100, Period: time.Minute, Derived: l}
+			err3 := other.Compile()
+			if err := errors.Join(err1, err2, err3); err != nil {
+				t.Fatal(err)
+			}
+			id := weir.CounterID(l)
+			if id == 0 || weir.CounterID(more) != id || weir.CounterID(most) != id || weir.CounterID(other) == id {
+				t.Errorf("%q, %s: %x, varied %x and %x, in another scope %x", name, a.Name(), id, weir.CounterID(more), weir.CounterID(most), weir.CounterID(other))
+			}
+			if last != nil && (weir.CounterID(last) == id) != (name != "") {
+				t.Errorf("%q: %s and %s: %x and %x", name, last.Algorithm.Name(), a.Name(), weir.CounterID(last), id)
+			}
+			last = l
 		}
 	}
 }

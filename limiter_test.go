@@ -225,15 +225,15 @@ func TestLeaseIsRenewedAndReleased(t *testing.T) {
 	b.want(b.run(1, "k", lease("two")), "a")
 	b.want(b.run(1, "k", lease("three")), "r")
 	r, _ := b.ask("k", lease("two"))
-	for range 2 { // idempotent
-		if err := b.Release(context.Background(), r); err != nil {
-			t.Fatal(err)
+	for i := range 2 { // idempotent
+		if released, err := b.Release(context.Background(), r); err != nil || released != (i == 0) {
+			t.Fatalf("release %d: %v, %v", i, released, err)
 		}
 	}
 	b.want(b.run(2, "k", lease("three")), "aa")
 
 	r.Lease = ""
-	if err := b.Release(context.Background(), r); !errors.Is(err, weir.ErrNoLease) {
+	if _, err := b.Release(context.Background(), r); !errors.Is(err, weir.ErrNoLease) {
 		t.Errorf("release without a lease: %v", err)
 	}
 	if _, err := b.Decide(context.Background(), r); !errors.Is(err, weir.ErrNoLease) {
@@ -422,7 +422,7 @@ func TestWaitForAPlace(t *testing.T) {
 			t.Fatalf("the first: %+v, %v", d, err)
 		}
 		time.AfterFunc(5*time.Second, func() {
-			if err := l.Release(context.Background(), ask("first")); err != nil {
+			if _, err := l.Release(context.Background(), ask("first")); err != nil {
 				t.Error(err)
 			}
 		})

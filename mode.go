@@ -129,9 +129,9 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 	}
 	o := &dst[n]
 	o.Key, o.Limit, o.Cost, o.Headroom, o.ID = key, l, cost, 0, 0
-	o.Of, o.Part, o.Outcome = nil, PartLimit, Uncounted
+	o.Of, o.Part, o.Outcome, o.FlowsFrom = nil, PartLimit, Uncounted, 0
 	o.Role, o.Verb, o.Penalize, o.NewLease, o.Descriptor = role, r.Verb, false, false, 0
-	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
+	o.Answer = Answer{}
 	if l.traits&Leases != 0 {
 		o.ID, o.NewLease = r.LeaseID(), r.NewLease
 	}

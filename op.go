@@ -55,38 +55,40 @@ type Op struct {
 	Limit *Limit
 	// Of is the limit as it is written, of which Limit carries out Part. Nil means
 	// Limit itself. Stores do not look at Of and Part.
-	Of   *Limit
-	Part Part
+	Of *Limit
 	// Cost is in units, 0 to MaxCost.
 	Cost int64
 	// Headroom is how many units must stay untouched after the cost for the
 	// request to pass: what is kept for requests of a higher priority.
 	Headroom int64
 	// ID as in Ask.
-	ID   int64
-	Role Role
-	Verb Verb
+	ID int64
+	// FlowsFrom is for a Refund: from when the units have flowed back, if they do, see
+	// [Refiller]. Zero means that this is not known.
+	FlowsFrom int64
+	Part      Part
+	Role      Role
+	Verb      Verb
 	// Penalize charges the op even when it refuses.
 	Penalize bool
 	// NewLease: ID was made up for one request, and nobody else knows it. Of a Spend: a
 	// place that a store grants when its caller has left is given back; not for renewals.
 	// Of a Refund: the place is given back later if the store does not answer.
 	NewLease bool
-	// Descriptor is the place of the request's descriptor that the op is for.
-	// Stores do not look at it.
-	Descriptor uint16
-
 	// Outcome is what the op counts as under its limit, filled once by the Limiter
 	// when it has decided. It is Uncounted for a look, a refund, an op that was not
 	// charged because another refused, and a part of a limit whose other part counts.
 	Outcome Outcome
+	// Descriptor is the place of the request's descriptor that the op is for.
+	// Stores do not look at it.
+	Descriptor uint16
 
-	// The answer, filled by Store.Take.
+	Answer
+}
 
-	// Charged: the cost was taken (for a Refund: given back).
-	Charged bool
-	// Borrowed: the cost was taken from the pool, not from the own share.
-	Borrowed bool
+// Answer is what Store.Take answers to an [Op]. It is assigned whole, so that nothing is left
+// in an op of an earlier decision.
+type Answer struct {
 	// Decision is what the limit said. For an op that was not charged it is
 	// what a Peek says.
 	Decision Decision
@@ -94,10 +96,23 @@ type Op struct {
 	// epoch.
 	Now int64
 	// ChargedAt is when the units were charged, if that was before Now: a node
-	// spends units that it has fetched ahead. Zero means Now. For a Refund it is not
-	// an answer but part of the question: from when the units have flowed back, if
-	// they do, see [Refiller]; zero means that this is not known.
+	// spends units that it has fetched ahead. Zero means Now.
 	ChargedAt int64
+	// Charged: the cost was taken (for a Refund: given back).
+	Charged bool
+	// Borrowed: the cost was taken from the pool, not from the own share.
+	Borrowed bool
+}
+
+// WithDecision returns a with another decision.
+func (a Answer) WithDecision(d Decision) Answer {
+	a.Decision = d
+	return a
+}
+
+// WithCharge returns a as the answer of an op that is charged now, or is not charged.
+func (a Answer) WithCharge(charged, borrowed bool) Answer {
+	return Answer{Decision: a.Decision, Now: a.Now, Charged: charged, Borrowed: borrowed}
 }
 
 // Written returns the limit that o is for, as it is written: Of, or Limit.
@@ -108,8 +123,8 @@ func (o *Op) Written() *Limit {
 	return o.Limit
 }
 
-// Receipt identifies a charged op to a later Refund: pass it as Op.ID, and when it
-// was charged as Op.ChargedAt, as [Op.Undo] does. It is the instant at which the
+// Receipt identifies a charged op to a later Refund: pass it as Op.ID, and from
+// when the units flow back as Op.FlowsFrom, as [Op.Undo] does. It is the instant at which the
 // spend stops to matter.
 func (o *Op) Receipt() int64 {
 	return o.Now + micros.Of(o.Decision.ResetAfter)
@@ -125,9 +140,9 @@ func (o *Op) AskID() int64 {
 
 // refundID is AskID of a Refund.
 func (o *Op) refundID() int64 {
-	if o.ChargedAt != 0 {
+	if o.FlowsFrom != 0 {
 		if o.Limit.traits&Refills != 0 {
-			return -max(o.ChargedAt, 1)
+			return -max(o.FlowsFrom, 1)
 		}
 	}
 	return o.ID
@@ -146,7 +161,6 @@ func Resolve(ops []Op) bool {
 	pass := true
 	for i := range ops {
 		o := &ops[i]
-		o.Charged, o.Borrowed = false, false
 		switch o.Role {
 		case Enforce, Ban, Deny:
 			pass = pass && (o.Decision.Allowed() || o.Verb == Force || o.Verb == Refund)
@@ -158,23 +172,18 @@ func Resolve(ops []Op) bool {
 	}
 	for i := range ops {
 		o := &ops[i]
-		if o.Verb == Peek {
-			o.Borrowed = pass && o.Role == Pool && i > 0 && !ops[i-1].Decision.Allowed()
-			continue
-		}
+		charged, borrowed := false, pass && o.Role == Pool && i > 0 && !ops[i-1].Decision.Allowed()
 		switch o.Role {
 		case Enforce:
-			o.Charged = pass || o.Penalize
-		case Soft, Always:
-			o.Charged = pass
+			charged = pass || o.Penalize
+		case Soft, Always, Pool:
+			charged = pass
 		case Shadow, Own:
-			o.Charged = pass && o.Decision.Allowed()
-		case Pool:
-			o.Charged = pass
-			o.Borrowed = pass && i > 0 && !ops[i-1].Decision.Allowed()
+			charged = pass && o.Decision.Allowed()
 		case Ban:
-			o.Charged = !pass && o.Decision.Allowed()
+			charged = !pass && o.Decision.Allowed()
 		}
+		o.Answer = o.WithCharge(charged && o.Verb != Peek, borrowed)
 	}
 	return pass
 }
@@ -218,7 +227,7 @@ func (o *Op) undo(cost, kept int64) Op {
 		if charged == 0 {
 			charged = o.Now
 		}
-		u.ChargedAt = max(r.FlowsFrom(o.Limit, charged, u.ID, max(kept, 0)), 1)
+		u.FlowsFrom = max(r.FlowsFrom(o.Limit, charged, u.ID, max(kept, 0)), 1)
 	}
 	return u
 }

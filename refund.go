@@ -21,11 +21,13 @@ func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
 }
 
 // Release ends the lease that r was decided under, wherever it is held: an
-// idempotent Cancel by name. r is matched anew, as a Refund so that rules which
-// were switched off meanwhile can tell, and nothing else is charged.
-func (l *Limiter) Release(ctx context.Context, r *Request) error {
+// idempotent Cancel by name. It reports whether a limit had one under that name, and returns
+// an error where that is not known since the shared store did not answer. r is matched anew,
+// as a Refund so that rules which were switched off meanwhile can tell, and nothing else is
+// charged.
+func (l *Limiter) Release(ctx context.Context, r *Request) (released bool, err error) {
 	if r.Lease == "" {
-		return ErrNoLease
+		return false, ErrNoLease
 	}
 	verb := r.Verb
 	r.Verb = Refund
@@ -39,9 +41,20 @@ func (l *Limiter) Release(ctx context.Context, r *Request) error {
 	}
 	r.ops = kept
 	if len(kept) == 0 {
-		return nil
+		return false, nil
 	}
-	return l.store.Take(ctx, kept)
+	if err := l.store.Take(ctx, kept); err != nil {
+		return false, err
+	}
+	for i := range kept {
+		switch o := &kept[i]; {
+		case o.Charged && o.Decision.Allowed():
+			released = true
+		case o.Decision.Degraded() && !o.NewLease: // else it is given back later
+			err = errUnreleased
+		}
+	}
+	return released, err
 }
 
 // Adjust tells the limits that the last decision on r charged how the request

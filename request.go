@@ -24,6 +24,10 @@ type Descriptor struct {
 	Cost int64
 	// Peek looks at the limits of this descriptor without spending.
 	Peek bool
+	// Reading tells readings apart of a request that servers may read in several ways, as
+	// from one user or another: the descriptor exempts from no limit but its own, and no
+	// other reading has its tier. Zero means that every reader finds the descriptor.
+	Reading uint8
 	// Override replaces the limit of the matching rule. Nil means the rule's.
 	Override *Limit
 }
@@ -66,7 +70,13 @@ type Request struct {
 	// turn counts decisions, across Reset: the time of one in LatencyEvery is taken.
 	turn uint32
 	took time.Duration
+	// deciding: the rules are matched for a decision.
+	deciding bool
 }
+
+// IsDeciding reports, while the rules match r, whether that is for a decision, and not to see
+// which limits r would meet: rules that count what they see count decisions only.
+func (r *Request) IsDeciding() bool { return r.deciding }
 
 // Reset empties the request and keeps its buffers.
 //

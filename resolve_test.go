@@ -52,7 +52,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	op := func(r weir.Role, d weir.Decision) weir.Op {
-		return weir.Op{Role: r, Decision: d, Limit: d.Limit, Cost: 1}
+		return weir.Op{Role: r, Answer: weir.Answer{Decision: d}, Limit: d.Limit, Cost: 1}
 	}
 	with := func(o weir.Op, change func(*weir.Op)) weir.Op { change(&o); return o }
 	penalized := func(o *weir.Op) { o.Penalize = true }
@@ -204,9 +204,9 @@ func TestFold(t *testing.T) {
 		}
 	}
 	op := func(r weir.Role, remaining int64, retry time.Duration) weir.Op {
-		return weir.Op{Role: r, Decision: weir.Decision{Limit: yes.Limit, Remaining: remaining, RetryAfter: retry}}
+		return weir.Op{Role: r, Answer: weir.Answer{Decision: weir.Decision{Limit: yes.Limit, Remaining: remaining, RetryAfter: retry}}}
 	}
-	big := weir.Op{Decision: weir.Decision{Limit: mustLimit(1000), Remaining: 40}}
+	big := weir.Op{Answer: weir.Answer{Decision: weir.Decision{Limit: mustLimit(1000), Remaining: 40}}}
 
 	f("9007199254740992 0s") // no limit: the largest cost passes
 	f("0 0s", op(weir.Enforce, 7, 0), weir.Op{})

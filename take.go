@@ -114,7 +114,7 @@ func (l *Limiter) takeMode(ctx context.Context, key string, limit *Limit, cost i
 // notify tells observers of a decision that was made without ops.
 func (l *Limiter) notify(key string, limit *Limit, cost int64, d Decision, err error) {
 	r := l.Acquire()
-	o := Op{Key: key, Limit: limit, Cost: cost, Decision: d, Charged: d.Allowed() && cost > 0}
+	o := Op{Key: key, Limit: limit, Cost: cost, Answer: Answer{Decision: d, Charged: d.Allowed() && cost > 0}}
 	if cost == 0 {
 		o.Verb = Peek
 	}

@@ -47,7 +47,7 @@ func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mod
 		was = l.soft // the numbers below the excess
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: count, Period: period, Burst: burst,
-		Params: l.Params, Mode: mode, Adjustment: l.Adjustment, Consistency: l.Consistency, counters: l.counters}
+		Params: l.Params, Mode: mode, Adjustment: l.Adjustment, Consistency: l.Consistency, counters: l.counters, Derived: l}
 	if period > 0 && v.Phase > 0 {
 		v.Phase %= period
 	}

@@ -57,3 +57,10 @@ func errTooLong(l *weir.Limit) error {
 	return fmt.Errorf("waits of up to %s at %d per %s are too long: lower max_delay, burst or free, or raise the rate",
 		l.MaxDelay, l.Count, l.Period)
 }
+
+// LeavesTrace reports whether what l was charged cannot be given back without a trace. Only
+// what algorithms lend can be, and of those not what a sliding window was charged: when its
+// last unit came is not kept twice.
+func LeavesTrace(l *weir.Limit) bool {
+	return l.Traits()&weir.Lends == 0 || l.Algorithm == SlidingWindow
+}

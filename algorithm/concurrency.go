@@ -12,7 +12,8 @@ import (
 // lease, named by Ask.ID, that ends with its Refund or one Period after it was
 // last renewed. Spending again under the same name renews the lease: it is not
 // counted twice, and if its cost has changed it is adjusted. A Refund ends the
-// whole lease whatever its cost; ending it twice, or too late, does nothing.
+// whole lease whatever its cost; ending it twice, or too late, does nothing, and the
+// Decision refuses: there was none.
 //
 // Guarantee: at most Count units are in use at any time, if every holder stops
 // or renews within Period of having asked. RetryAfter is an upper bound, the
@@ -110,7 +111,7 @@ func (concurrency) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision 
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
-		if s.held >= 0 {
+		if allowed {
 			s.release()
 			s.save(cells)
 		}
@@ -131,8 +132,10 @@ func (s *leases) others() int64 {
 
 func (s *leases) allows(l *weir.Limit, a weir.Ask) bool {
 	switch {
-	case a.Cost == 0 || a.Verb == weir.Refund:
+	case a.Cost == 0:
 		return true
+	case a.Verb == weir.Refund:
+		return s.held >= 0
 	case a.ID == 0 && a.Verb != weir.Peek:
 		return false
 	case s.held >= 0 && a.Cost <= s.cells[s.held+leaseUnits]:
@@ -212,7 +215,7 @@ func (s *leases) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 		return d
 	}
 	d.RetryAfter = weir.Never
-	if a.Cost > l.Count || a.ID == 0 && a.Verb != weir.Peek {
+	if a.Verb == weir.Refund || a.Cost > l.Count || a.ID == 0 && a.Verb != weir.Peek {
 		return d
 	}
 	over := a.Cost + s.others() - l.Count

@@ -58,8 +58,10 @@ local function concurrency(key, row, now, verb, id, A, l, a)
   local before = held
 
   local allowed = 0
-  if cost == 0 or verb == '3' then
+  if cost == 0 or verb == '3' and held > 0 then
     allowed = 1
+  elseif verb == '3' then
+    -- there is none to end
   elseif id == '0' and verb ~= '1' then
     -- a lease must have a name
   elseif (held > 0 and cost <= held) or cost <= count - (inUse - held) then
@@ -109,7 +111,7 @@ local function concurrency(key, row, now, verb, id, A, l, a)
   local final = 0
   if last[2] and last[2] + 0 > now then final = last[2] + 0 end
   local opens = 0
-  if allowed == 0 and cost <= count and (id ~= '0' or verb == '1') then
+  if allowed == 0 and verb ~= '3' and cost <= count and (id ~= '0' or verb == '1') then
     local over = inUse - held - (count - cost)
     local others = call('ZRANGEBYSCORE', key, live, '+inf', 'WITHSCORES', 'LIMIT', 0, over + 1)
     for i = 1, #others, 2 do

@@ -24,9 +24,9 @@ import (
 // State: 16 bytes, the end of the window and the count.
 //
 // Clock steps: a clock that goes back stays in the window it was in, so a key
-// can be locked out for as much longer as the clock went back. Rule changes: a
-// window that is open keeps its end and its count whatever becomes of the
-// period; the count is compared with the new one at once.
+// can be locked out for as much longer as the clock went back. Rule changes: a new
+// count holds at once; what an open window counts, counts in that of a new period. In
+// Redis, where a row does not say its period, one that ends later keeps its end.
 //
 // Choose it where the window is a contract ("a thousand a calendar month") or
 // where another limiter counts so. Refund gives back only to the window that
@@ -60,6 +60,7 @@ func (fixedWindow) Prepare(l *weir.Limit) error {
 	l.Const[windowPeriod] = micros.Of(l.Period)
 	l.Const[windowPhase] = micros.Of(l.Phase)
 	l.Cells, l.Layout = 2, "end,count"
+	l.Price = fmt.Sprint(l.Const[windowPeriod], l.Const[windowPhase], l.Anchor, l.Calendar, l.Location)
 	touched := int64(2)
 	switch l.Anchor {
 	case params.AnchorEpoch, params.AnchorFirst:
@@ -100,6 +101,20 @@ func (c *counter) admitFixed(cells []int64, l *weir.Limit, a weir.Ask) bool {
 		c.spend(cells, a.Cost)
 	}
 	return allowed
+}
+
+// Carry implements weir.Carrier.
+func (fixedWindow) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	return carry(cells, l, old, was, now)
+}
+
+// Spent implements weir.Carrier. Of a period that reaches into the window before it knows
+// too little.
+func (fixedWindow) Spent(cells []int64, _ *weir.Limit, now int64, f func(at, units int64)) bool {
+	if c := loadCounter(cells, now); c.count > 0 {
+		f(now, c.count)
+	}
+	return false
 }
 
 // windowEnd returns the end of the window that a first unit at now opens. It

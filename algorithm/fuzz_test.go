@@ -25,7 +25,7 @@ func invariants(l *weir.Limit, a weir.Ask, most int64, d weir.Decision) error {
 		return fmt.Errorf("%+v: retry after %d", a, d.RetryAfter)
 	case d.ResetAfter < 0:
 		return fmt.Errorf("%+v: reset after %d", a, d.ResetAfter)
-	case (a.Cost == 0 || a.Verb == weir.Refund) && !d.Allowed():
+	case (a.Cost == 0 || a.Verb == weir.Refund && !leases) && !d.Allowed(): // no lease of that name
 		return fmt.Errorf("%+v: refused", a)
 	case a.Verb != weir.Refund && a.Cost > most && d.RetryAfter != weir.Never && !leases:
 		return fmt.Errorf("%+v: a cost above %d has retry after %d", a, most, d.RetryAfter)

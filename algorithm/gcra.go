@@ -28,13 +28,19 @@ import (
 // counts is known late, at a high rate, choose a window.
 //
 // State: 8 bytes when Count/Period in lowest terms (microseconds) has a
-// numerator of at most 2048, 16 bytes otherwise. There is no drift at any rate:
+// numerator of at most 1996, 16 bytes otherwise. There is no drift at any rate:
 // what lies below the microsecond is kept as an exact fraction.
 //
 // Clock steps: however far the clock goes back, a key is locked out no longer
 // than twice what Burst takes to refill; if it went back by J, at most
-// J*Count/Period extra are admitted once it returns. Rule changes keep the time
-// at which a key will be whole again; a smaller burst holds at once.
+// J*Count/Period extra are admitted once it returns.
+//
+// Rule changes: what is owed in units is owed under the new numbers, from the first time
+// that the key is asked for under them. What remains is Burst less that, and a key that
+// owes more waits. So over any number of changes, back and forth, an interval admits at
+// most the largest Burst and what flows in; each change rounds what is owed up by at most
+// two microseconds of flow. A key that owes more than twice Burst after a change is locked
+// out no longer than twice that and twice Burst, however far the clock goes back.
 //
 // Choose it for an API whose clients may burst up to a size that is yours to set
 // and then keep to an even rate.
@@ -54,7 +60,7 @@ var TokenBucket weir.Algorithm = tokenBucket
 // given back, clock steps and rule changes: as [TokenBucket].
 //
 // State: 8 bytes when Count/Period in lowest terms (microseconds) has a numerator
-// of at most 2048, 16 bytes otherwise, without drift.
+// of at most 1996, 16 bytes otherwise, without drift.
 //
 // Choose it where the limit is thought of as what may pile up before a server,
 // and how fast the server works it off.
@@ -94,9 +100,18 @@ const (
 	gcraCost // largest cost that can pass
 )
 
-// oneWordParts is the largest denominator whose fractions fit below the
-// microsecond of the expiry stamp.
-const oneWordParts = 1 << weir.FractionBits
+// bucketLayout is that of all buckets and queues.
+const bucketLayout = "tat"
+
+// oneWordParts is the largest denominator whose fractions fit below the microsecond of the
+// expiry stamp, beside the marks of rows that owe more.
+const oneWordParts = 1<<weir.FractionBits - leads
+
+// A row that owes more than gcraMost since a change has a mark in place of its fraction,
+// of gcraParts or more, which stands for a microsecond: it tells the lead, the most that
+// the row may owe, a power of two microseconds. In one word it is the exponent, counted
+// down, else lead above the largest fraction.
+const leads = 52
 
 // maxSpan keeps TATs below 2^52 microseconds, the year 2112: shifted, they fit
 // in a cell.
@@ -110,11 +125,18 @@ func (gcra) Prepare(l *weir.Limit) error {
 	if err := prepareGCRA(l); err != nil {
 		return err
 	}
-	l.Const[gcraMost] = 2 * (l.Const[gcraFull] + 1)
 	l.Const[gcraCost] = l.Burst
+	bound(l)
 	// Burst at once, then Count over the period.
 	l.Envelope = l.Burst + l.Count
 	return nil
+}
+
+// bound fills what depends on the full span.
+func bound(l *weir.Limit) {
+	c := &l.Const
+	c[gcraMost] = 2 * (c[gcraFull] + 1)
+	l.Price = fmt.Sprintf("%d/%d, %d", c[gcraParts], c[gcraTime], c[gcraMost])
 }
 
 // prepareGCRA fills the constants, with a full span of Burst units.
@@ -130,9 +152,9 @@ func prepareGCRA(l *weir.Limit) error {
 	}
 	c[gcraFull], c[gcraFullPart] = q, r
 	c[gcraUnit], c[gcraUnitPart], _ = span(l, 1)
-	l.Cells, l.Layout = 1, "tat"
+	l.Cells, l.Layout = 1, bucketLayout
 	if c[gcraParts] > oneWordParts {
-		l.Cells, l.Layout = 2, "tat+fraction"
+		l.Cells = 2
 	}
 	return nil
 }
@@ -162,36 +184,46 @@ func gcd(a, b int64) int64 {
 // untouched again, us microseconds and part/gcraParts of one.
 type tat struct{ us, part int64 }
 
-// load reads a row: never earlier than now, and never later than the latest
-// that the limit allows.
+// load reads a row: never earlier than now, and never later than its lead allows: that
+// of the limit, unless more was owed before a change.
 //
-// The latter holds by itself in normal running. When the clock went back or the
-// burst was lowered it does not, and the row is mended at once: else the bound
-// would move along with the clock, and a key stay locked out for as long as the
-// clock went back.
-func load(cells []int64, l *weir.Limit, now int64) tat {
-	t := tat{us: cells[0] >> weir.FractionBits}
+// The latter holds by itself in normal running. When the clock went back it does not,
+// and the row is mended at once: else the bound would move along with the clock, and a
+// key stay locked out for as long as the clock went back.
+func load(cells []int64, l *weir.Limit, now int64) (t tat, lead int64) {
+	t.us, lead = cells[0]>>weir.FractionBits, l.Const[gcraMost]
 	if l.Cells == 1 {
-		t.part = cells[0] & (oneWordParts - 1)
+		t.part = cells[0] & (1<<weir.FractionBits - 1)
 	} else {
 		t.part = cells[1]
 	}
 	if t.part >= l.Const[gcraParts] {
-		// Written under another rate: rounded up, less than a microsecond.
+		switch { // else, of a throttle, it was written under another rate
+		case l.Cells == 1:
+			lead = 1 << min(oneWordParts+leads-1-t.part, leads-1)
+		case t.part > weir.MaxCost:
+			lead = min(t.part-weir.MaxCost, maxSpan)
+		}
 		t = tat{us: t.us + 1}
 	}
-	switch latest := now + l.Const[gcraMost]; {
+	switch latest := now + lead; {
 	case t.us < now:
-		return tat{us: now}
+		return tat{us: now}, l.Const[gcraMost]
 	case t.us >= latest:
 		t = tat{us: latest}
-		save(cells, l, t)
+		save(cells, l, t, now, lead)
 	}
-	return t
+	return t, lead
 }
 
 // save writes t to a row.
-func save(cells []int64, l *weir.Limit, t tat) {
+func save(cells []int64, l *weir.Limit, t tat, now, lead int64) {
+	if t.us-now > l.Const[gcraMost] {
+		t = tat{us: t.us - 1 + min(t.part, 1), part: weir.MaxCost + lead}
+		if l.Cells == 1 {
+			t.part = oneWordParts + leads - int64(bits.Len64(uint64(lead)))
+		}
+	}
 	if l.Cells == 1 {
 		cells[0] = t.us<<weir.FractionBits | t.part
 		return
@@ -233,7 +265,7 @@ func (t tat) within(now, q, r int64) bool {
 // key never owes more than another full span.
 func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	most := l.Const[gcraCost]
-	base := load(cells, l, a.Now)
+	base, lead := load(cells, l, a.Now)
 	q, r := l.Const[gcraUnit], l.Const[gcraUnitPart]
 	if a.Cost != 1 {
 		q, r, _ = span(l, a.Cost)
@@ -253,16 +285,16 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		if base.us < a.Now {
 			base = tat{us: a.Now}
 		}
-		save(cells, l, base)
+		save(cells, l, base, a.Now, lead)
 	case a.Verb == weir.Force:
 		base = next
-		if latest := a.Now + l.Const[gcraMost]; base.us >= latest {
+		if latest := a.Now + lead; base.us >= latest {
 			base = tat{us: latest}
 		}
-		save(cells, l, base)
+		save(cells, l, base, a.Now, lead)
 	case allowed && a.Verb == weir.Spend:
 		base = next
-		save(cells, l, base)
+		save(cells, l, base, a.Now, lead)
 	}
 
 	d := weir.Decision{Limit: l, Remaining: units(l, a.Now, base), ResetAfter: resetAfter(a.Now, base)}
@@ -273,6 +305,61 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		}
 	}
 	return d
+}
+
+// maxOwed bounds what is carried over: now and so many microseconds fit in a cell.
+const maxOwed = maxSpan / 2
+
+// Carry implements weir.Carrier.
+func (gcra) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	if was.Layout != bucketLayout {
+		return carry(cells, l, old, was, now)
+	}
+	t, _ := load(old, was, now)
+	from, to := &was.Const, &l.Const
+	ahead := min(t.us-now+min(t.part, 1), maxOwed)
+	if ahead == 0 {
+		return true
+	}
+	if from[gcraParts] != to[gcraParts] || from[gcraTime] != to[gcraTime] {
+		// So many whole units, and rest/gcraTime of one.
+		owed, rest := uint64(2*weir.MaxCost), uint64(0)
+		hi, lo := bits.Mul64(uint64(ahead), uint64(from[gcraParts]))
+		if hi < uint64(from[gcraTime]) {
+			owed, rest = bits.Div64(hi, lo, uint64(from[gcraTime]))
+		}
+		q, r, _ := span(l, int64(min(owed, 2*weir.MaxCost)))
+		hi, lo = bits.Mul64(rest, uint64(to[gcraTime]))
+		part, more := bits.Div64(hi, lo, uint64(from[gcraTime]))
+		r += int64(part + min(more, 1))
+		t = tat{us: now + min(q+r/to[gcraParts], maxOwed), part: r % to[gcraParts]}
+	} else if t.us-now >= maxOwed {
+		t = tat{us: now + maxOwed}
+	}
+	save(cells, l, t, now, leadOf(l, t.us-now))
+	return true
+}
+
+// Spent implements weir.Carrier. What is owed counts as spent now: when it was, the row does
+// not say.
+func (gcra) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
+	t, _ := load(cells, l, now)
+	if ahead := t.us - now + min(t.part, 1); ahead > 0 {
+		hi, lo := bits.Mul64(uint64(ahead), uint64(l.Const[gcraParts]))
+		lo, carry := bits.Add64(lo, uint64(l.Const[gcraTime])-1, 0)
+		owed := uint64(weir.MaxCost)
+		if hi += carry; hi < uint64(l.Const[gcraTime]) {
+			owed, _ = bits.Div64(hi, lo, uint64(l.Const[gcraTime]))
+		}
+		f(now, int64(min(owed, weir.MaxCost)))
+	}
+	return false
+}
+
+// leadOf returns the lead of a row that owes so much after a change: as much as the limit
+// allows may come to it.
+func leadOf(l *weir.Limit, ahead int64) int64 {
+	return 1 << min(bits.Len64(uint64(ahead+l.Const[gcraMost])), leads-1)
 }
 
 // outstanding returns how much of the span of a refund is given back: what has
@@ -369,7 +456,11 @@ func (gcra) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
 // but the last.
 func gcraConsts(dst []int64, l *weir.Limit, queue int64) []int64 {
 	c := &l.Const
-	return append(dst, c[gcraFull], c[gcraMost], c[gcraParts], c[gcraFullPart], queue)
+	time := c[gcraTime]
+	if l.Price == "" { // rows are read alike under all numbers
+		time = 0
+	}
+	return append(dst, c[gcraFull], c[gcraMost], c[gcraParts], c[gcraFullPart], queue, time, int64(float32(c[gcraMost])))
 }
 
 // Span implements Scripted.
@@ -381,6 +472,6 @@ func (gcra) Span(dst []int64, l *weir.Limit, cost int64) []int64 {
 // Describe implements Scripted.
 func (gcra) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
 	var cells [2]int64
-	save(cells[:], l, tat{us: state[0], part: state[1]})
+	save(cells[:], l, tat{us: state[0], part: state[1]}, a.Now, leadOf(l, state[0]-a.Now))
 	return describeCells(cells[:], l, a, allowed)
 }

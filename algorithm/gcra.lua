@@ -1,22 +1,43 @@
 -- The twin of gcra.go and leaky_queue.go: see Scripted for what a twin is given
 -- and gives back.
 --
--- The row is the TAT in microseconds as a plain integer, which Redis keeps in
--- eight bytes; with a fraction, two big-endian doubles. The first byte of such a
--- double is no digit, so tonumber tells the two apart.
+-- The row is the TAT in microseconds and its fraction, big-endian doubles, and by what
+-- numbers they were written: the microseconds of a unit, a double, and the most that may
+-- be owed, a float. Under others as many units are owed. In place of a fraction stands,
+-- above 2^53, the lead of a row that owes more since a change; it stands for a microsecond.
+-- Weir 0.1 wrote the first two alone, or without a fraction a plain integer: the first
+-- byte of a double is no digit, so tonumber tells them apart.
 --
 -- State told: the TAT, its fraction.
 local function gcra(key, row, now, verb, id, A, l, a)
-  local full, most, q = A[l + 1] + 0, A[l + 2], A[a + 1] + 0
+  local full, most, q = A[l + 1] + 0, A[l + 2] + 0, A[a + 1] + 0
   local parts, fullPart, r = 1, 0, 0
   if A[l + 3] + 0 ~= 1 then parts, fullPart, r = A[l + 3] + 0, A[l + 4] + 0, A[a + 2] + 0 end
-  local tat, part, write = now, 0, false
+  local price, reach = A[l + 6] / parts, A[l + 7] + 0
+  local tat, part, lead, write = now, 0, most, false
   if row then
-    local t, p = tonumber(row), 0
-    if not t then t, p = struct.unpack('>dd', row) end
+    local t, p, by, within = tonumber(row), 0, price, reach
+    if not t and #row > 16 then
+      t, p, by, within = struct.unpack('>dddf', row)
+    elseif not t then
+      t, p = struct.unpack('>dd', row)
+    end
+    if p > 9007199254740992 and t >= now then lead = p - 9007199254740992 end
     if p >= parts then t, p = t + 1, 0 end
-    if t >= now + most then
-      tat, write = now + most, true
+    if price > 0 and (by ~= price or within ~= reach) and t >= now then
+      if by ~= price and t + p > now then
+        if p > 0 then t = t + 1 end
+        -- Rounded up, and in its last digits by the quotient: a microsecond covers both.
+        t, p, write = now + math.min(math.floor((t - now) * (price / by)) + 1, 1125899906842624), 0, true
+      end
+      lead = most
+      if t - now > most then
+        lead = 2
+        while lead <= t - now + most and lead < 2251799813685248 do lead = lead + lead end
+      end
+    end
+    if t >= now + lead then
+      tat, write = now + lead, true
     elseif t >= now then
       tat, part = t, p
     end
@@ -65,15 +86,13 @@ local function gcra(key, row, now, verb, id, A, l, a)
     if tat < now then tat, part = now, 0 end
   elseif verb == '2' then
     tat, part, write = nextTat, nextPart, true
-    if tat >= now + most then tat, part = now + most, 0 end
+    if tat >= now + lead then tat, part = now + lead, 0 end
   elseif verb == '0' and allowed == 1 then
     tat, part, write = nextTat, nextPart, true
   end
 
-  if not write then
-    return false, 0, allowed, tat, part
-  elseif part == 0 then
-    return tat, tat, allowed, tat, 0
-  end
-  return struct.pack('>dd', tat, part), tat + 1, allowed, tat, part
+  if not write then return false, 0, allowed, tat, part end
+  local expiry, t, p = tat + math.min(part, 1), tat, part
+  if tat > now + most then t, p = expiry - 1, 9007199254740992 + lead end
+  return struct.pack('>dddf', t, p, price, reach), expiry, allowed, tat, part
 end

@@ -22,8 +22,9 @@ import (
 // ever moved. Delays are told to the microsecond.
 //
 // State: 8 bytes when Count/Period in lowest terms (microseconds) has a numerator
-// of at most 2048, 16 bytes otherwise. Clock steps and rule changes: as
-// [TokenBucket]. RetryAfter is when there will be a place for the request.
+// of at most 1996, 16 bytes otherwise. Clock steps and rule changes: as [TokenBucket], so
+// that after a raise a request may leave before one that was told to wait earlier.
+// RetryAfter is when there will be a place for the request.
 //
 // Choose it where callers should wait rather than fail, such as calls to
 // somebody who limits them.
@@ -65,9 +66,9 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 	}
 	full := tat{c[gcraFull] + free, c[gcraFullPart]}.add(l, c[gcraUnit], c[gcraUnitPart])
 	c[gcraFull], c[gcraFullPart] = full.us, full.part
-	c[gcraMost] = 2 * (full.us + 1)
 	c[queueFree] = free
 	c[gcraCost] = units(l, 0, tat{})
+	bound(l)
 	// All places at once, and then as they become free.
 	l.Envelope = c[gcraCost] + l.Count
 	return nil
@@ -80,11 +81,21 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 func (leakyQueue) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	if a.Verb == weir.Refund && a.ID != 0 {
 		// Only the last in line can leave without moving another.
-		if tail := load(cells, l, a.Now); a.ID != a.Now+micros.Of(resetAfter(a.Now, tail)) {
+		if tail, _ := load(cells, l, a.Now); a.ID != a.Now+micros.Of(resetAfter(a.Now, tail)) {
 			a.Cost = 0
 		}
 	}
 	return tokenBucket.Step(cells, l, a)
+}
+
+// Carry implements weir.Carrier.
+func (leakyQueue) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	return tokenBucket.Carry(cells, l, old, was, now)
+}
+
+// Spent implements weir.Carrier.
+func (leakyQueue) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
+	return tokenBucket.Spent(cells, l, now, f)
 }
 
 // Delay implements weir.Shaper.

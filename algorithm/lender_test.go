@@ -23,7 +23,7 @@ func TestSpendByEndsWithTheWindow(t *testing.T) {
 			cells := make([]int64, l.Cells)
 			for _, at := range []int64{now, now + us/3, now + 2*us} {
 				d := l.Algorithm.Step(cells, l, weir.Ask{Now: at, Cost: 1})
-				o := weir.Op{Limit: l, Cost: 1, Decision: d, Now: at}
+				o := weir.Op{Limit: l, Cost: 1, Answer: weir.Answer{Decision: d, Now: at}}
 				if got, want := l.Algorithm.(weir.Lender).SpendBy(l, o.Receipt()), at-at%us+us; got != want {
 					t.Errorf("%s: units of %d may be spent until %d, want %d", l.Algorithm.Name(), at, got, want)
 				}

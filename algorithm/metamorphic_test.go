@@ -200,7 +200,7 @@ func TestRefundUndoesSpend(t *testing.T) {
 			if !d.Allowed() || a.Cost == 0 {
 				continue
 			}
-			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Now: a.Now, Decision: d}
+			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Answer: weir.Answer{Now: a.Now, Decision: d}}
 			undo := o.Undo(a.Cost)
 			back := weir.Ask{Now: a.Now, Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
 			if r.IntN(2) == 0 && !leases {
@@ -244,7 +244,7 @@ func TestLateRefundGivesNothing(t *testing.T) {
 			if !d.Allowed() {
 				continue
 			}
-			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Now: a.Now, Decision: d}
+			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Answer: weir.Answer{Now: a.Now, Decision: d}}
 			undo, receipt := o.Undo(a.Cost), a.Now+micros.Of(d.ResetAfter)
 			back := weir.Ask{Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
 			if r.IntN(2) == 0 && a.ID == 0 {

@@ -216,7 +216,7 @@ func (p *player) ask() weir.Ask {
 
 // remember keeps the receipt of what was charged, or when that was.
 func (p *player) remember(a weir.Ask, d weir.Decision) {
-	o := weir.Op{Limit: p.l, Cost: a.Cost, Now: a.Now, Decision: d}
+	o := weir.Op{Limit: p.l, Cost: a.Cost, Answer: weir.Answer{Now: a.Now, Decision: d}}
 	receipt := o.Receipt()
 	if p.r.IntN(2) == 0 {
 		undo := o.UndoRest(1 + p.r.Int64N(a.Cost))
@@ -250,7 +250,14 @@ func (p *player) step(a weir.Ask) (weir.Decision, error) {
 	p.log = append(p.log, fmt.Sprintf("  at %d %s %d (%d): left %d retry %d reset %d", a.Now, a.Verb, a.Cost, a.ID,
 		d.Remaining, d.RetryAfter, d.ResetAfter))
 
-	allowed := a.Cost == 0 || a.Verb == weir.Refund || p.asOracle(a).passes(a.Now, a.Cost)
+	allowed := a.Cost == 0
+	switch o, leases := p.asOracle(a).(*leaseOracle); {
+	case allowed:
+	case a.Verb != weir.Refund:
+		allowed = p.model.passes(a.Now, a.Cost)
+	default:
+		allowed = !leases || o.leases[a.ID].until > a.Now
+	}
 	if d.Allowed() != allowed {
 		return d, fmt.Errorf("allowed %v, want %v", d.Allowed(), allowed)
 	}
@@ -320,8 +327,8 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 		}
 		return nil
 	}
-	if a.Verb == weir.Force && p.l.Algorithm.Traits()&weir.Leases != 0 {
-		return nil // a forced lease is held now, and could be renewed at once
+	if (a.Verb == weir.Force || a.Verb == weir.Refund) && p.l.Algorithm.Traits()&weir.Leases != 0 {
+		return nil // a forced lease is held now, and could be renewed at once; one that is not held is not refunded
 	}
 	m = p.asOracle(a)
 	if never := a.Cost > most; never || d.RetryAfter == weir.Never {

@@ -1,6 +1,16 @@
 package algorithm
 
-import "github.com/weirlimit/weir"
+import (
+	_ "embed"
+
+	"github.com/weirlimit/weir"
+)
+
+// SpentScript is the text of the twins of [weir.Carrier]: Lua functions that say what rows
+// count, and make rows that do.
+//
+//go:embed spent.lua
+var SpentScript string
 
 // Scripted is an algorithm with a twin in Lua, for stores that decide where the
 // state is. The twin decides as Step does, on the state as such a store keeps it;

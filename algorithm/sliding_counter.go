@@ -34,7 +34,8 @@ import (
 // are not told apart.
 //
 // Clock steps: a clock that goes back stays in the window it was in. Rule
-// changes: a new count holds at once; a new period starts afresh.
+// changes: a new count holds at once; of a new period a window counts as spent
+// at its end.
 //
 // Choose it where memory is dear and about so many in a period are enough;
 // [SlidingWindow] holds the number.
@@ -69,12 +70,12 @@ func (slidingCounter) Prepare(l *weir.Limit) error {
 	// depend on the period alone, or a changed count would misread them.
 	width := int64(bits.Len64(uint64(period)<<weir.FractionBits)-1) / 2
 	if most := int64(1)<<width - 1; l.Count <= most {
-		c[slidingBits], c[slidingMost] = width, most
-		l.Cells, l.Layout = 1, fmt.Sprintf("window %d, %d bits", period, width)
+		c[slidingBits], c[slidingMost], l.Cells = width, most, 1
 	} else {
-		c[slidingBits], c[slidingMost] = 0, weir.MaxCost
-		l.Cells, l.Layout = 3, fmt.Sprintf("window %d", period)
+		c[slidingBits], c[slidingMost], l.Cells = 0, weir.MaxCost, 3
 	}
+	// The layout is named as that of most in the stores of Weir 0.1.
+	l.Layout, l.Price = fmt.Sprintf("window %d, %d bits", period, width), fmt.Sprintf("%d cells", l.Cells)
 	l.Envelope = 2 * l.Count
 	return nil
 }
@@ -197,6 +198,30 @@ func (w windows) save(cells []int64, l *weir.Limit) {
 		return
 	}
 	cells[0], cells[1], cells[2] = stamp, w.cur, w.prev
+}
+
+// Carry implements weir.Carrier. The word has no room for counts above its own.
+func (slidingCounter) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	if !sameForm(l, was) {
+		return carry(cells, l, old, was, now)
+	}
+	w, most := loadWindows(old, was, now), l.Const[slidingMost]
+	whole := max(w.cur, w.prev) <= most
+	w.cur, w.prev = min(w.cur, most), min(w.prev, most)
+	w.save(cells, l)
+	return whole
+}
+
+// Spent implements weir.Carrier.
+func (slidingCounter) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
+	w := loadWindows(cells, l, now)
+	if w.prev > 0 {
+		f(w.start-1, w.prev)
+	}
+	if w.cur > 0 {
+		f(max(now, w.start), w.cur)
+	}
+	return max(w.cur, w.prev) < l.Const[slidingMost]
 }
 
 // refund gives units back to the window that they were spent in, if it still

@@ -47,7 +47,8 @@ local function sliding_counter(key, row, now, verb, id, A, l, a)
     end
     if id == '0' or id + 0 == start + period then prev = prev - math.min(back, prev) end
   elseif verb == '2' or (verb == '0' and allowed == 1) then
-    cur, write = math.min(cur + cost, A[l + 5] + 0), true
+    -- More was spent if the count was larger.
+    cur, write = math.max(cur, math.min(cur + cost, A[l + 5] + 0)), true
   end
 
   if not write then return false, 0, allowed, start, cur, prev end

@@ -28,8 +28,8 @@ import (
 // shorter than Precision microseconds has sub-windows of one microsecond.
 //
 // Clock steps: a clock that goes back stays in the sub-window it was in. Rule
-// changes: a new count or form holds at once; a new period or precision, or a
-// count that needs wider counters, starts afresh.
+// changes: a new count or form holds at once; of a new period or precision, or of
+// wider counters, each sub-window counts as spent at its end.
 //
 // Choose it where Count is a promise to somebody: "never more than N a minute".
 // Refund gives back only to the sub-window of the spend, without a receipt to
@@ -99,6 +99,7 @@ func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	}
 	l.Cells = 1 + int((kept+1<<c[subPacked]-1)>>c[subPacked])
 	l.Layout = fmt.Sprintf("%d of %d, %d to a cell", kept, length, 1<<c[subPacked])
+	l.Price = "counters" // of one layout all are read alike
 	return nil
 }
 
@@ -246,6 +247,22 @@ func (r *ring) admit(a weir.Ask) bool {
 		r.charge(a.Cost)
 	}
 	return allowed
+}
+
+// Carry implements weir.Carrier.
+func (slidingSubwindows) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	return carry(cells, l, old, was, now)
+}
+
+// Spent implements weir.Carrier.
+func (slidingSubwindows) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
+	r, length := loadRing(cells, l, now), l.Const[subLength]
+	for i := l.Const[subKept] - 1 - r.age; i >= 0; i-- {
+		if units := r.units(i); units > 0 {
+			f(min(r.newest+(1-i)*length-1, max(now, r.newest)), units)
+		}
+	}
+	return r.rest+r.oldest < l.Const[subMost]
 }
 
 // advance makes the current sub-window the newest.

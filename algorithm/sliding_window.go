@@ -37,8 +37,7 @@ import (
 //
 // Clock steps: after the clock went back, units are spent with the last unit.
 // Rule changes: a new count holds at once and keeps what was spent, also above it, for
-// when it is raised again; a new period,
-// or a count on the other side of 1, 20 or 16,384, starts afresh.
+// when it is raised again; of a new period each sub-window counts as spent at its end.
 //
 // A refund takes the oldest units off that count as spent with the receipt's or
 // later. What is left of a batch that is opened for it counts as spent with the
@@ -76,8 +75,8 @@ const (
 	mostUnits  = 16_384 // the largest count of 3 cells
 	mapBits    = 64     // of each of the two maps
 	maxGrain   = 4
-	openBits   = 8 // 4 cells: bits of the number of the size, below the open units
-	batchSizes = 28
+	openBits   = 8  // 4 cells: bits of the number of the size, below the open units
+	batchSizes = 28 // of 3 cells
 )
 
 // Name implements weir.Algorithm.
@@ -93,7 +92,7 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	}
 	period := micros.Of(l.Period)
 	c := &l.Const
-	parts := int64(60)
+	parts := int64(fineParts)
 	number := int64(0)
 	for mapBits*sizeOf(number) < l.Count {
 		number++
@@ -101,9 +100,9 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	c[batchSize], c[batchCode], c[batchMost] = sizeOf(number), 0, mapBits
 	switch {
 	case l.Count == 1:
-		parts, l.Cells, c[batchMost] = 40, 1, 1
+		parts, l.Cells, c[batchMost] = coarseParts, 1, 1
 	case l.Count <= smallCount:
-		parts, l.Cells, c[batchMost] = 40, 2, smallCount
+		parts, l.Cells, c[batchMost] = coarseParts, 2, smallCount
 	case l.Count <= mostUnits:
 		l.Cells = 3
 		for n := range number {
@@ -112,14 +111,21 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	default:
 		l.Cells, c[batchCode] = 4, number
 	}
-	length := (period + parts - 1) / parts
+	length := subWindow(period, parts)
 	c[windowPeriod], c[batchLength], c[batchKept] = period, length, (period+length-1)/length+1
 	c[batchInverse], c[batchShift] = inverseOf(length)
 	c[batchGrain] = int64(l.Grain)
-	l.Layout = fmt.Sprintf("batches %d, %d cells", period, l.Cells)
+	// The layout says 3 cells of all, as that of most has it in the stores of Weir 0.1.
+	l.Layout, l.Price = fmt.Sprintf("batches %d, 3 cells", period), fmt.Sprintf("%d cells", l.Cells)
 	l.Envelope = l.Count
 	return nil
 }
+
+// Into so many sub-windows a period is cut for a count up to smallCount, and for others.
+const coarseParts, fineParts = 40, 60
+
+// subWindow returns the length of one of so many sub-windows.
+func subWindow(period, parts int64) int64 { return (period + parts - 1) / parts }
 
 // inverseOf returns 2^(63+shift) / length, rounded up, for the shift that makes it
 // use all 64 bits. The product with twice a time below 2^62, shifted right by 64
@@ -311,14 +317,62 @@ func (w *batches) spend(c *[10]int64, a weir.Ask) {
 	if g := c[batchGrain]; g > 0 {
 		at = (indexOf(c, at)+g)*c[batchLength] - 1
 	}
+	w.spendAt(c, at, a.Cost)
+}
+
+// spendAt counts units as spent at an instant, or with the last unit if that is later.
+func (w *batches) spendAt(c *[10]int64, at, units int64) {
 	if at > w.last {
 		w.last = at
 		if by := indexOf(c, at) - w.newest; by > 0 {
 			w.advance(by)
 		}
 	}
-	w.open += a.Cost
+	w.open += units
 	w.close(c)
+}
+
+// Carry implements weir.Carrier. The units of a sub-window count as spent at its end.
+func (slidingWindow) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+	if !sameForm(l, was) {
+		return carry(cells, l, old, was, now)
+	}
+	w, c := loadBatches(old, was, now), &l.Const
+	used := w.units()
+	n := w.in(c, c[batchSize], was.Const[batchLength])
+	if n.units() < used && (l.Cells == 4 || l.Cells == 3 && w.size <= sizeOf(batchSizes-1)) {
+		n = w.in(c, w.size, was.Const[batchLength]) // no room but in batches of their size
+	}
+	n.save(cells, l)
+	return n.units() == used
+}
+
+// Spent implements weir.Carrier.
+func (slidingWindow) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
+	w := loadBatches(cells, l, now)
+	w.each(l.Const[batchLength], f)
+	return int64(bits.Len64(w.runs)) < l.Const[batchMost]
+}
+
+// each calls f with the end of each sub-window of a length that holds units, the oldest
+// first, or with the last unit's time, and how many it holds.
+func (w batches) each(length int64, f func(at, units int64)) {
+	for w.ages != 0 {
+		top, age := bits.Len64(w.runs), bits.Len64(w.ages)
+		w.runs &^= 1 << (top - 1)
+		w.ages &^= 1 << (age - 1)
+		f(min((w.newest-int64(age)+1)*length-1, w.last), int64(top-bits.Len64(w.runs))*w.size)
+	}
+	if units := int64(bits.Len64(w.runs))*w.size + w.open; units > 0 {
+		f(w.last, units)
+	}
+}
+
+// in returns what w, of sub-windows of a length, counts in batches of a size.
+func (w batches) in(c *[10]int64, size, length int64) batches {
+	n := batches{size: size}
+	w.each(length, func(at, units int64) { n.spendAt(c, at, units) })
+	return n
 }
 
 // close places what is in the open batch above its size.
@@ -487,7 +541,8 @@ func (slidingWindow) Script() Script {
 // Consts implements Scripted.
 func (slidingWindow) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
 	c := &l.Const
-	return append(dst, l.Count, c[windowPeriod], c[batchLength], c[batchKept], c[batchSize], c[batchMost], c[batchGrain]), forever
+	return append(dst, l.Count, c[windowPeriod], c[batchLength], c[batchKept], c[batchSize], c[batchMost], c[batchGrain],
+		subWindow(c[windowPeriod], coarseParts), subWindow(c[windowPeriod], fineParts)), forever
 }
 
 // Span implements Scripted.

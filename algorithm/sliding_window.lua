@@ -1,7 +1,7 @@
 -- The twin of sliding_window.go.
 --
 -- The row is when the last unit counts as spent, the size of a batch and the units of
--- the open one, as doubles; then a byte for each sub-window, the number of its
+-- the open one, as doubles; 2^52 more than the size is of coarse sub-windows. Then a byte for each sub-window, the number of its
 -- batches, from the newest to the oldest that holds any.
 --
 -- State told: the units that count, when the last of them counts as spent, and, when
@@ -49,32 +49,34 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
   if row then
     local other
     last, other, open = struct.unpack('>ddd', row)
+    local long = A[l + 9] + 0
+    if other >= 4503599627370496 then other, long = other - 4503599627370496, A[l + 8] + 0 end
     if now >= last + period then
       last, open = 0, 0
     else
       newest = index(last)
+      local from = (last - last % long) / long
       b = {string.byte(row, 25, #row)}
       n = #b
       local held = 0
       for i = 1, n do held = held + b[i] end
       -- Where a lowered count has no room for all batches they stay as they are.
-      if other > size and held * other + open > most * size then size = other end
-      if other == size then
+      if other >= size and held * other + open > most * size then size, most = other, 64 end
+      if other == size and long == length then
         sum = held
       else
-        -- In batches of another size: what a sub-window has above whole ones goes on
-        -- to the next newer one.
-        local old, unit = b, open
-        local from = n
+        -- In batches of another size, or other sub-windows, where units count as spent at
+        -- the end of theirs: what one has above whole batches goes on to the next newer one.
+        local old, unit, many, at = b, open, n, newest
         b, n, open = {}, 0, 0
-        for i = from, 1, -1 do
-          advance(1)
-          if i == 1 then
-            add(unit)
-          end
+        for i = many, 1, -1 do
+          local to = index(math.min((from - i + 2) * long - 1, last))
+          if to > at or i == many then advance(to - at) end
+          at = to
+          if i == 1 then add(unit) end
           add(old[i] * other)
         end
-        if from == 0 then add(unit) end
+        if many == 0 then add(unit) end
       end
       -- Should the clock have gone back, nothing leaves.
       local stay = math.max(kept - (index(now) - newest), 1)
@@ -170,7 +172,9 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
   if write then
     out = ''
     if used > 0 then
-      out = struct.pack('>ddd', last, size, open) .. string.char(unpack(b, 1, n))
+      local told = size
+      if length ~= A[l + 9] + 0 then told = size + 4503599627370496 end
+      out = struct.pack('>ddd', last, told, open) .. string.char(unpack(b, 1, n))
     end
   end
   return out, last + period, allowed, used, last, opens

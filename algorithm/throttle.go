@@ -31,9 +31,9 @@ func (t throttle) Prepare(l *weir.Limit) error {
 	if err := t.gcra.Prepare(l); err != nil {
 		return err
 	}
-	// One layout and no clamp by the burst: a limit with less of either must not
+	// One price and no clamp by the burst: a limit with less of either must not
 	// lose what a key owes under another.
-	l.Cells, l.Layout = 2, "tat+fraction"
+	l.Cells, l.Layout, l.Price = 2, "tat+fraction", ""
 	l.Const[gcraMost] = maxSpan
 	return nil
 }

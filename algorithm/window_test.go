@@ -224,7 +224,7 @@ func TestFamilyWindowChangedCount(t *testing.T) {
 				}
 				other.Count = min(other.Count, weir.MaxCost)
 				other.Period = l.Period
-				if other.Compile() == nil && other.Layout == l.Layout {
+				if other.Compile() == nil && other.Price == l.Price {
 					p.l, l = other, other
 					p.model.(*windowOracle).setLimit(other)
 					kept++

@@ -330,7 +330,7 @@ func TestBanIsToldWhileItHolds(t *testing.T) {
 type denied struct{ limit *weir.Limit }
 
 func (r denied) Match(dst []weir.Op, _ *weir.Request) []weir.Op {
-	return append(dst, weir.Op{Limit: r.limit, Role: weir.Deny, Decision: weir.Decision{Limit: r.limit, RetryAfter: weir.Never}})
+	return append(dst, weir.Op{Limit: r.limit, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: r.limit, RetryAfter: weir.Never}}})
 }
 
 func TestDeny(t *testing.T) {

@@ -24,8 +24,8 @@ func TestBannedIsToldSo(t *testing.T) {
 	const now = 1_700_000_000_000_000
 	d := weir.Decision{Limit: limit, RetryAfter: 2 * time.Hour, ResetAfter: 2 * time.Hour}
 	ops := []weir.Op{
-		{Limit: other, Decision: weir.Decision{Limit: other, Remaining: 7}},
-		{Limit: limit, Role: weir.Deny, Now: now, Decision: d},
+		{Limit: other, Answer: weir.Answer{Decision: weir.Decision{Limit: other, Remaining: 7}}},
+		{Limit: limit, Role: weir.Deny, Answer: weir.Answer{Now: now, Decision: d}},
 	}
 	w, err := answer.New(answer.Options{})
 	if err != nil {

@@ -29,7 +29,7 @@ func TestDegraded(t *testing.T) {
 			if d.Guarantee().Degraded && set != answer.None {
 				want, fieldsWanted = "true", 2
 			}
-			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Decision: d}}
+			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Answer: weir.Answer{Decision: d}}}
 			h := http.Header{}
 			w.Header(h, ops, d, start)
 			refused := d

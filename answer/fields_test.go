@@ -25,7 +25,7 @@ func TestFieldsAreThoseOfHTTP(t *testing.T) {
 	refused := weir.Decision{Limit: tight, RetryAfter: 1234 * time.Millisecond, ResetAfter: time.Hour}
 	never := weir.Decision{Limit: tight, RetryAfter: weir.Never}
 	op := func(d weir.Decision) weir.Op {
-		return weir.Op{Key: "k", Limit: d.Limit, Cost: 1, Decision: d, Now: now}
+		return weir.Op{Key: "k", Limit: d.Limit, Cost: 1, Answer: weir.Answer{Decision: d, Now: now}}
 	}
 	for name, opt := range map[string]answer.Options{
 		"default": {}, "all": {Headers: []string{answer.IETF08, answer.IETF06, answer.XRateLimitReset}, Names: map[string]string{"X-RateLimit-Reset": "X-Reset"}},
@@ -87,7 +87,7 @@ func TestFieldsAllocateNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := weir.Decision{Limit: l, Remaining: 9, ResetAfter: time.Minute}
-	ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Decision: d}}
+	ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Answer: weir.Answer{Decision: d}}}
 	b, fs := make([]byte, 0, 1024), make([]answer.Field, 0, 16)
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = w.Fields(b, fs, ops, d, 0)

@@ -42,7 +42,7 @@ func refusal(t testing.TB, wait time.Duration) ([]weir.Op, weir.Decision) {
 		t.Fatal(err)
 	}
 	d := weir.Decision{Limit: l, RetryAfter: wait, ResetAfter: max(wait, 0)}
-	return []weir.Op{{Key: "ann", Limit: l, Cost: 1, Decision: d}}, d
+	return []weir.Op{{Key: "ann", Limit: l, Cost: 1, Answer: weir.Answer{Decision: d}}}, d
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -34,6 +34,9 @@ type Problem struct {
 	// RetryAfter is in seconds and is sent as Retry-After too. Zero means that
 	// waiting is not known to help.
 	RetryAfter int64 `json:"retry_after,omitempty"`
+	// TextOnly sends Detail alone, as text: for proxies that make a call of gRPC of the answer,
+	// and its message of the body.
+	TextOnly bool `json:"-"`
 }
 
 // FieldError is what is wrong with one field of the body, or one parameter of the query.
@@ -61,12 +64,20 @@ func (p Problem) Write(rw http.ResponseWriter) {
 	if p.RetryAfter > 0 {
 		rw.Header().Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
 	}
-	send(rw, p.Status, body)
+	if c, ok := rw.(call); ok {
+		c.end(p.Status, p.Detail)
+		return
+	}
+	kind := problemType
+	if p.TextOnly {
+		kind, body = textType, []byte(p.Detail)
+	}
+	send(rw, kind, p.Status, body)
 }
 
-func send(rw http.ResponseWriter, status int, body []byte) {
+func send(rw http.ResponseWriter, kind []string, status int, body []byte) {
 	h := rw.Header()
-	h["Content-Type"] = problemType
+	h["Content-Type"] = kind
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -79,6 +90,7 @@ func send(rw http.ResponseWriter, status int, body []byte) {
 // them copies them.
 var (
 	problemType = []string{"application/problem+json"}
+	textType    = []string{"text/plain; charset=utf-8"}
 	noStore     = []string{"no-store"}
 	noSniff     = []string{"nosniff"}
 )
@@ -131,7 +143,11 @@ func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []
 	if status == 0 {
 		status = w.statusOf(why)
 	}
-	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
+	if c, ok := rw.(call); ok {
+		c.end(status, Detail(ops, d))
+		return
+	}
+	send(rw, problemType, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
 }
 
 // statusOf returns the HTTP status of a refusal.

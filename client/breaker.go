@@ -40,21 +40,19 @@ func (b *breaker) pass(now time.Time) (ok, probe bool, left time.Duration) {
 	return true, true, 0
 }
 
-// succeeded and failed tell how a call went; they report whether the breaker
-// closed or opened for it.
-func (b *breaker) succeeded(probe bool) (closed bool) {
+// succeeded and failed tell how a call went; failed reports whether the breaker
+// opened for it.
+func (b *breaker) succeeded(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.isOpen && !probe {
-		return false // sent before it opened
+		return // sent before it opened
 	}
-	closed = b.isOpen
-	b.isOpen, b.probing, b.wait = false, false, 0
-	if closed {
+	if b.isOpen {
 		b.failures = circuit.Failures{}
 	}
+	b.isOpen, b.probing, b.wait = false, false, 0
 	b.failures.Record(false)
-	return closed
 }
 
 func (b *breaker) failed(now time.Time, probe bool) (opened bool) {

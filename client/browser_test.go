@@ -40,9 +40,21 @@ func TestBrowserReadsAnswersAlike(t *testing.T) {
 		}
 		cases = append(cases, c)
 	}
-	for _, v := range []string{"7", "0", "007", "-1", "1.5", "x", "", "Tue, 14 Nov 2023 22:13:27 GMT", "Tue, 14 Nov 2023 22:13:13 GMT", "2023-11-14T22:13:27Z"} {
+	for _, v := range []string{
+		"7", "0", "007", "-1", "1.5", "x", "", "Tue, 14 Nov 2023 22:13:27 GMT", "Tue, 14 Nov 2023 22:13:13 GMT", "2023-11-14T22:13:27Z",
+		"Tuesday, 14-Nov-23 22:13:27 GMT", "Tuesday, 14-Nov-23 22:13:13 GMT", "Tue Nov 14 22:13:27 2023", "Tue Nov 14 22:13:13 2023",
+		"Fri Dec  1 00:00:00 2023", "Friday, 01-Dec-23 00:00:00 GMT", "Thursday, 01-Jan-68 00:00:00 GMT", "Friday, 01-Dec-69 00:00:00 GMT",
+		"Mon, 14 Nov 2023 22:13:27 GMT", "Xyz, 14 Nov 2023 22:13:27 GMT", "Tue, 14-Nov-23 22:13:27 GMT", "Tuesday, 14 Nov 2023 22:13:27 GMT",
+		"Tuesday, 14-Nov-2023 22:13:27 GMT", "Tue Nov 14 22:13:27 2023 GMT", "Tue Nov 14 22:13:27 23", "Sun, 31 Feb 2024 00:00:00 GMT",
+		"Thu, 29 Feb 2024 00:00:00 GMT", "Thu Feb 29 00:00:00 2024", "Wed, 29 Feb 2023 00:00:00 GMT", "Tue, 14 Nov 2023 24:00:00 GMT",
+		"Tue, 14 Nov 2023 22:13:60 GMT", "Tue, 14 Nov 2023 22:13:27 UTC", "Tue, 14 Nov 2023 22:13:27 +0200", "Tue, 14 Nom 2023 22:13:27 GMT",
+		"Tue Nov 00 22:13:27 2023", "Tue Nov 31 22:13:27 2023",
+	} {
 		add(429, "Retry-After", v)
 	}
+	// In Date, by any of the three.
+	add(429, "Retry-After", "Tuesday, 14-Nov-23 22:13:27 GMT", "Date", "Tue Nov 14 22:13:20 2023")
+	add(429, "Retry-After", "Tue Nov 14 22:13:27 2023", "Date", "Tuesday, 14-Nov-23 22:13:10 GMT")
 	add(503, "Retry-After", "7")
 	add(200, "Retry-After", "7")
 	add(500, "Retry-After", "7")

@@ -76,7 +76,8 @@ type Options struct {
 	// MaxWaiting is how many may wait at a time; those above it are refused. Zero
 	// means 1024.
 	MaxWaiting int
-	// Log is told when the service goes away and comes back. Nil means nobody.
+	// Log is told when checks are decided without the service, at most once a minute,
+	// and when it answers again. Nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -91,6 +92,7 @@ type Client struct {
 	room     admit.Room
 	inFlight atomic.Int64
 	counts   counts
+	outages  outageLog
 }
 
 // New returns a client, which has not asked anything. It returns an error when
@@ -130,7 +132,7 @@ func New(opt Options) (*Client, error) {
 	}
 	opt.MaxRemember = cmp.Or(opt.MaxRemember, time.Minute)
 	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
+		opt.Log = slog.Default()
 	}
 	return &Client{opt: opt, throttle: throttle, room: admit.NewRoom(opt.MaxWaiting), breaker: breaker{least: opt.Probe, most: opt.MaxProbe}}, nil
 }

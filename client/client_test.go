@@ -601,10 +601,10 @@ func TestLeases(t *testing.T) {
 		if l, _, err = c.Renew(t.Context(), l); err != nil || held[l.Check.Lease] != 2 {
 			t.Errorf("renewed: %v %v", held, err)
 		}
-		if err := c.Release(t.Context(), l); err != nil || len(held) != 1 {
+		if _, err := c.Release(t.Context(), l); err != nil || len(held) != 1 {
 			t.Errorf("released: %v %v", held, err)
 		}
-		if err := c.Release(t.Context(), Lease{}); err != nil {
+		if _, err := c.Release(t.Context(), Lease{}); err != nil {
 			t.Errorf("no lease: %v", err)
 		}
 		// Nobody answers: allowed, and nothing is held that must be released.
@@ -616,7 +616,7 @@ func TestLeases(t *testing.T) {
 		if err != nil || !d.Allowed || !d.Degraded || l.remote {
 			t.Errorf("without a service: %+v %+v %v", l, d, err)
 		}
-		if err := c.Release(t.Context(), l); err != nil {
+		if _, err := c.Release(t.Context(), l); err != nil {
 			t.Errorf("release of what nobody holds: %v", err)
 		}
 	})
@@ -641,7 +641,7 @@ func TestLocalLeases(t *testing.T) {
 	if _, d, _ := c.Acquire(t.Context(), ann); d.Allowed {
 		t.Error("two hold the only place")
 	}
-	if err := c.Release(t.Context(), l); err != nil {
+	if _, err := c.Release(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	if _, d, _ := c.Acquire(t.Context(), ann); !d.Allowed {

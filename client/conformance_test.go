@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -157,6 +158,20 @@ type conformer struct {
 	where        string
 	reservations map[string]client.Reservation
 	leases       map[string]client.Lease
+	logged       levels
+}
+
+// levels collects the levels of what is logged.
+type levels struct {
+	slog.Handler
+	words []any
+}
+
+func (l *levels) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *levels) Handle(_ context.Context, r slog.Record) error {
+	l.words = append(l.words, map[slog.Level]string{slog.LevelWarn: "warning", slog.LevelInfo: "info"}[r.Level])
+	return nil
 }
 
 func newConformer(t *testing.T, addr string, s *script, options json.RawMessage, transport transportOf) *conformer {
@@ -184,12 +199,13 @@ func newConformer(t *testing.T, addr string, s *script, options json.RawMessage,
 	if opt.Budget == 0 {
 		opt.Budget = 5 * time.Second
 	}
+	r := &conformer{url: "http://" + addr + "/any", s: s, reservations: map[string]client.Reservation{}, leases: map[string]client.Lease{}}
+	opt.Log = slog.New(&r.logged)
 	var err error
 	way := &frozen{Transport: http.Transport{DisableKeepAlives: true}, s: s}
 	if opt.Wire, err = client.NewHTTP(client.HTTPOptions{URL: "http://" + addr, Transport: way}); err != nil {
 		t.Fatal(err)
 	}
-	r := &conformer{url: "http://" + addr + "/any", s: s, reservations: map[string]client.Reservation{}, leases: map[string]client.Lease{}}
 	if r.c, err = client.New(opt); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +262,7 @@ func (r *conformer) run(t *testing.T, i int, st step) {
 		if err != nil || json.Unmarshal(b, &counters) != nil {
 			t.Fatal(err)
 		}
-		got["counters"] = counters
+		got["counters"], got["logged"] = counters, r.logged.words
 		if r.s != nil {
 			r.s.mu.Lock()
 			got["calls"], got["request"] = float64(r.s.calls-r.calls), r.s.request
@@ -312,7 +328,8 @@ func (r *conformer) ask(st step) (map[string]any, error) {
 	case "send":
 		return r.send(ctx, st)
 	case "release":
-		return map[string]any{}, r.c.Release(ctx, r.leases[st.As])
+		released, err := r.c.Release(ctx, r.leases[st.As])
+		return map[string]any{"released": released}, err
 	default:
 		err = fmt.Errorf("nothing does %q", st.Do)
 	}

@@ -86,8 +86,9 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	var wrong *Error
 	if err == nil || errors.As(err, &wrong) {
 		c.throttle.Accept(s.ticket)
-		if c.breaker.succeeded(s.probe) {
-			c.opt.Log.Info("rate limit service recovered; circuit breaker closed")
+		c.breaker.succeeded(s.probe)
+		if c.outages.end() {
+			c.opt.Log.Info("rate limit service answers again")
 		}
 		if err != nil {
 			c.counts.wrong.Add(1)
@@ -120,7 +121,6 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	_, left := c.breaker.state(now)
 	if opened {
 		c.counts.opened.Add(1)
-		c.opt.Log.Warn("rate limit service unavailable; circuit breaker opened", "err", err, "retry_in", left, "fallback", c.opt.Fallback)
 	}
 	return &unavailable{cause: err, sent: busy == nil, left: left}
 }
@@ -135,6 +135,9 @@ func (c *Client) neutral(s sent) {
 
 // without decides what the service did not.
 func (c *Client) without(ctx context.Context, ks []Check, peek bool, why *unavailable) ([]Decision, error) {
+	if c.outages.begin(time.Now()) {
+		c.opt.Log.Warn("rate limit service does not answer; checks are decided by the fallback", "err", why.cause, "fallback", c.opt.Fallback)
+	}
 	out := make([]Decision, len(ks))
 	for i := range ks {
 		d := Decision{Source: Policy, Remaining: -1}

@@ -41,8 +41,8 @@ func (c *Client) Reserve(ctx context.Context, k Check) (Reservation, error) {
 }
 
 // Commit settles a reservation by what was used. A service that does not answer
-// is an error here, after which it may be called again: an *[Error] of status
-// 409 then says that the first call was heard.
+// is an error here, after which it may be called again, and is answered as the first was:
+// an *[Error] of status 409 says that the reservation was settled with another cost.
 func (c *Client) Commit(ctx context.Context, r Reservation, actual int64) (Settlement, error) {
 	if actual < 0 {
 		return Settlement{}, &Error{Status: 400, Detail: "what was used must not be negative"}
@@ -113,23 +113,27 @@ func (c *Client) Renew(ctx context.Context, l Lease) (Lease, Decision, error) {
 	return next, d, err
 }
 
-// Release ends a lease, wherever it is held; one that is not held is no error.
-// A service that does not answer is, and then the lease ends by itself.
-func (c *Client) Release(ctx context.Context, l Lease) error {
+// Release ends a lease, wherever it is held, and reports whether it was; one that is not
+// held is no error. A service that does not answer is, and then the lease ends by itself.
+func (c *Client) Release(ctx context.Context, l Lease) (released bool, err error) {
 	if l.Check.Lease == "" {
-		return nil
+		return false, nil
 	}
 	var local, remote error
 	if l.local && c.opt.Local != nil {
 		r := c.opt.Local.Acquire()
 		l.Check.fill(r)
-		local = c.opt.Local.Release(ctx, r)
+		released, local = c.opt.Local.Release(ctx, r)
 		c.opt.Local.Recycle(r)
 	}
 	if l.remote {
-		remote = c.call(ctx, func(ctx context.Context) error { return c.opt.Wire.Release(ctx, l.Check) })
+		remote = c.call(ctx, func(ctx context.Context) error {
+			held, err := c.opt.Wire.Release(ctx, l.Check)
+			released = released || held
+			return err
+		})
 	}
-	return errors.Join(local, remote)
+	return released, errors.Join(local, remote)
 }
 
 // hold asks for what must be given back, and decides without the service where

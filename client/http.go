@@ -154,17 +154,17 @@ func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
 	return w.decide(ctx, "/v1/acquire", c)
 }
 
-func (w *httpWire) Release(ctx context.Context, c Check) error {
+func (w *httpWire) Release(ctx context.Context, c Check) (bool, error) {
 	var res struct {
-		Released bool `json:"released"`
+		Released *bool `json:"released"`
 	}
 	if err := w.ask(ctx, "/v1/release", encodeCheck(&c), maxAnswer, &res); err != nil {
-		return err
+		return false, err
 	}
-	if !res.Released {
-		return errors.New("weir: response without the release of the lease")
+	if res.Released == nil {
+		return false, errors.New("weir: response without the release of the lease")
 	}
-	return nil
+	return *res.Released, nil
 }
 
 func (w *httpWire) Close() error {

@@ -159,7 +159,7 @@ func TestHTTP(t *testing.T) {
 			_, err := c.Wait(ctx, k)
 			waited <- err
 		}()
-		if err := c.Release(ctx, l); err != nil {
+		if _, err := c.Release(ctx, l); err != nil {
 			t.Error(err)
 		}
 		if err := <-waited; err != nil {

@@ -25,8 +25,8 @@ type Wire interface {
 	Settle(ctx context.Context, handle string, actual int64) (Settlement, error)
 	// Acquire takes or renews the lease c.Lease.
 	Acquire(ctx context.Context, c Check) (Decision, error)
-	// Release ends it.
-	Release(ctx context.Context, c Check) error
+	// Release ends it, and reports whether it was held.
+	Release(ctx context.Context, c Check) (released bool, err error)
 	// Close ends idle connections.
 	Close() error
 }

@@ -161,6 +161,7 @@ func strong(key any) bool {
 type keySource struct {
 	set  atomic.Pointer[keySet]
 	opt  *JWTOptions
+	name string        // of the URL, without the secrets that it may hold
 	wish chan struct{} // a token names a key that is not in the set
 	// lastWish, in seconds since the Unix epoch, keeps strangers from filling the
 	// channel.
@@ -200,8 +201,9 @@ func (s *keySource) follow(opt *JWTOptions) error {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	opt.Client = client
+	s.name = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	s.outage = faults.NewOutage(opt.Log, "JWT keys fetch failed; the last fetched keys stay in use",
-		"JWT keys fetch recovered", "url", opt.URL)
+		"JWT keys fetch recovered", "url", s.name)
 	s.opt, s.wish = opt, make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -246,7 +248,7 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 			retry.Reset()
 		case s.set.Load() != nil && last.Sub(good) > max(maxStale, 4*s.opt.Refresh):
 			s.set.Store(nil)
-			s.opt.Log.Error("JWT keys expired; all tokens are rejected until the keys are fetched", "url", s.opt.URL, "age", last.Sub(good).Round(time.Second))
+			s.opt.Log.Error("JWT keys expired; all tokens are rejected until the keys are fetched", "url", s.name, "age", last.Sub(good).Round(time.Second))
 		}
 	}
 }
@@ -280,7 +282,7 @@ func (s *keySource) refresh(ctx context.Context) bool {
 	// Tokens that were verified stay so while the set is the same.
 	if was := s.set.Load(); was == nil || was.sum != set.sum {
 		s.set.Store(set)
-		set.warn(s.opt.Log, s.opt.URL)
+		set.warn(s.opt.Log, s.name)
 	}
 	return true
 }
@@ -293,6 +295,9 @@ func (s *keySource) fetch(ctx context.Context) (*keySet, error) {
 		return nil, err
 	}
 	resp, err := s.opt.Client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return nil, failed.Err // without the URL
+	}
 	if err != nil {
 		return nil, err
 	}

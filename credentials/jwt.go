@@ -40,6 +40,10 @@ type JWTOptions struct {
 	Audiences []string
 	// Leeway is how far the issuer's clock may be off, up to 5m. Zero means 30s.
 	Leeway time.Duration
+	// Grace is how long after its end, or before its beginning, a token that is right but
+	// for that still counts for its user, up to 24h: at least as long as an upstream
+	// takes it, beyond its exp. Zero means 10m.
+	Grace time.Duration
 	// CacheSize is how many verified tokens are remembered, each until it expires
 	// or its keys change, so that a signature is not computed for every request.
 	// Zero means 10,000.
@@ -65,6 +69,7 @@ var (
 
 const (
 	maxLeeway = 5 * time.Minute
+	maxGrace  = 24 * time.Hour
 	// maxTries is how many keys a token without a key's name is tried with.
 	maxTries = 8
 )
@@ -82,9 +87,9 @@ var _ identity.TokenVerifier = (*Tokens)(nil)
 // verified is what a verified token says.
 type verified struct {
 	claims identity.Claims
-	// expires, in seconds since the Unix epoch, with the leeway.
-	expires int64
-	keys    *keySet
+	// expires, in seconds since the Unix epoch, with the leeway; ends with the grace.
+	expires, ends int64
+	keys          *keySet
 }
 
 // NewTokens returns what verifies tokens. Its error says which option cannot be met, and
@@ -104,6 +109,8 @@ func NewTokens(o JWTOptions) (*Tokens, error) {
 		return nil, fmt.Errorf("jwt: the secret has %d bytes, it needs at least 32", len(o.Secret))
 	case o.Leeway < 0 || o.Leeway > maxLeeway:
 		return nil, fmt.Errorf("jwt: leeway must be between 0 and %s, not %s", maxLeeway, o.Leeway)
+	case o.Grace < 0 || o.Grace > maxGrace:
+		return nil, fmt.Errorf("jwt: grace must be between 0 and %s, not %s", maxGrace, o.Grace)
 	case o.CacheSize < 0 || o.CacheSize > 10_000_000:
 		return nil, fmt.Errorf("jwt: cache_size must be between 0 and 10,000,000, not %d", o.CacheSize)
 	case o.Refresh != 0 && (o.Refresh < time.Minute || o.Refresh > 24*time.Hour):
@@ -134,7 +141,8 @@ func NewTokens(o JWTOptions) (*Tokens, error) {
 
 func (t *Tokens) defaults() {
 	o := &t.opt
-	o.Leeway, o.CacheSize, o.Refresh = cmp.Or(o.Leeway, 30*time.Second), cmp.Or(o.CacheSize, 10_000), cmp.Or(o.Refresh, 15*time.Minute)
+	o.Leeway, o.Grace = cmp.Or(o.Leeway, 30*time.Second), cmp.Or(o.Grace, 10*time.Minute)
+	o.CacheSize, o.Refresh = cmp.Or(o.CacheSize, 10_000), cmp.Or(o.Refresh, 15*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -171,13 +179,13 @@ func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 	var text [4096]byte // few tokens are longer; the others allocate nothing
 	id := sha256.Sum256(append(text[:0], token...))
 	if v := t.cache.get(id); v != nil && v.keys == set {
-		if now.Unix() < v.expires {
-			return v.claims, ""
-		}
-		return nil, "expired"
+		return v.at(now)
 	}
 	v, err := t.check(token, set, now)
-	if err != nil {
+	switch {
+	case v != nil && err != nil: // what is remembered has begun, and ends
+		return v.claims, rejectionOf(err)
+	case err != nil:
 		// Without key IDs a new key shows in that no old one fits.
 		if errors.Is(err, errUnknownKey) || errors.Is(err, jose.ErrCryptoFailure) {
 			t.keys.want(now)
@@ -188,7 +196,18 @@ func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 		return nil, rejectionOf(err)
 	}
 	t.cache.put(id, v)
-	return v.claims, ""
+	return v.at(now)
+}
+
+// at returns what a token that has begun says at a time.
+func (v *verified) at(now time.Time) (identity.Claims, identity.Rejection) {
+	switch {
+	case now.Unix() < v.expires:
+		return v.claims, ""
+	case now.Unix() < v.ends:
+		return v.claims, "expired"
+	}
+	return nil, "expired"
 }
 
 var (
@@ -198,7 +217,18 @@ var (
 	errToken      = errors.New("token is not believed")
 )
 
-// check verifies a token.
+// registered are the claims by which a token is believed. Others may be of any type: issuers
+// write numbers for sub and jti, and upstreams take them.
+type registered struct {
+	Issuer    string           `json:"iss"`
+	Audience  jwt.Audience     `json:"aud"`
+	Expiry    *jwt.NumericDate `json:"exp"`
+	NotBefore *jwt.NumericDate `json:"nbf"`
+	IssuedAt  *jwt.NumericDate `json:"iat"`
+}
+
+// check verifies a token. It returns what one says that is not yet valid, or has no end,
+// beside the error, if that is within the grace.
 func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, error) {
 	parsed, err := jwt.ParseSigned(token, t.algorithms)
 	if err != nil {
@@ -212,11 +242,11 @@ func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, err
 	if len(candidates) == 0 {
 		return nil, errUnknownKey
 	}
-	var std jwt.Claims
+	var read registered
 	var all map[string]json.RawMessage
 	err = errToken
 	for _, key := range candidates {
-		failed := parsed.Claims(key.Key, &std, &all)
+		failed := parsed.Claims(key.Key, &read, &all)
 		if failed == nil {
 			err = nil
 			break
@@ -228,18 +258,26 @@ func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, err
 	if err != nil {
 		return nil, err
 	}
-	if std.Expiry == nil {
-		return nil, errNoExpiry // nobody could ever take it back
-	}
-	if err := std.ValidateWithLeeway(jwt.Expected{Time: now, AnyAudience: t.opt.Audiences}, t.opt.Leeway); err != nil {
-		return nil, err
-	}
+	std := jwt.Claims{Issuer: read.Issuer, Audience: read.Audience, Expiry: read.Expiry, NotBefore: read.NotBefore, IssuedAt: read.IssuedAt}
 	if len(t.opt.Issuers) > 0 && !slices.Contains(t.opt.Issuers, std.Issuer) {
 		return nil, errIssuer
 	}
-	v := &verified{identity.Claims{}, std.Expiry.Time().Add(t.opt.Leeway).Unix(), set}
+	expected := jwt.Expected{Time: now, AnyAudience: t.opt.Audiences}
+	grace := max(t.opt.Grace, t.opt.Leeway) + time.Second // some read whole seconds
+	if err := std.ValidateWithLeeway(expected, grace); err != nil {
+		return nil, err
+	}
+	v := &verified{claims: identity.Claims{}, keys: set}
 	for name, raw := range all {
 		v.claims.Set(name, raw)
+	}
+	if std.Expiry == nil {
+		return v, errNoExpiry // nobody could ever take it back
+	}
+	end := std.Expiry.Time()
+	v.expires, v.ends = end.Add(t.opt.Leeway).Unix(), end.Add(grace).Unix()
+	if err := std.ValidateWithLeeway(expected, t.opt.Leeway); err != nil && !errors.Is(err, jwt.ErrExpired) {
+		return v, err
 	}
 	return v, nil
 }

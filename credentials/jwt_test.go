@@ -103,7 +103,7 @@ func TestJWT(t *testing.T) {
 	f("", "no sub", with(`"sub":"alice",`, ""))
 	f("", "sub is a list", with(`"alice"`, `["alice"]`))
 	f("", "sub is twice", with(`"sub":"alice"`, `"sub":"alice","sub":"admin"`))
-	f("", "sub is a number", with(`"alice"`, `7`))
+	f("7", "sub is a number", with(`"alice"`, `7`))
 	number := identitytest.New(t, identity.Options{User: []string{"jwt:n"}, Token: identitytest.Tokens(t, credentials.JWTOptions{KeyFile: file, Now: identitytest.Fixed})})
 	if got := identitytest.UserOf(number, rs(identitytest.Good)); got != "12345678901234567" {
 		t.Errorf("a number that a float is not: %s", got)
@@ -367,6 +367,44 @@ func TestFamilyKeysOutage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestKeysURLIsNotLogged: what the URL of the keys holds of secrets is in no line of the log,
+// while they cannot be fetched, are of no use, or are given up.
+func TestKeysURLIsNotLogged(t *testing.T) {
+	identitytest.RSAKey()
+	const secret = "PWSECRET"
+	bubble.Test(t, func(t *testing.T) {
+		var iss issuer
+		var log bytes.Buffer
+		iss.serve(identitytest.JWKS(jose.JSONWebKey{Key: identitytest.RSAKey().Public()}, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}))
+		r := byTokens(t, credentials.JWTOptions{
+			URL: "https://" + secret + ":" + secret + "@issuer.example/keys?token=" + secret, Refresh: time.Minute,
+			Client: &http.Client{Transport: &iss}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		defer r.Close()
+		synctest.Wait()
+		iss.serve("")
+		time.Sleep(30 * time.Hour)
+		synctest.Wait()
+		for _, want := range []string{"skipped", "fetch failed", "JWT keys expired", "https://issuer.example/keys"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("no %q in %s", want, log.String())
+			}
+		}
+		if strings.Contains(log.String(), secret) {
+			t.Error(log.String())
+		}
+	})
+	var log bytes.Buffer
+	r := byTokens(t, credentials.JWTOptions{
+		URL:    "http://" + secret + ":" + secret + "@127.0.0.1:1/keys?token=" + secret,
+		Client: &http.Client{Timeout: time.Second}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	r.Close()
+	if !strings.Contains(log.String(), "fetch failed") || strings.Contains(log.String(), secret) {
+		t.Error(log.String())
+	}
 }
 
 // TestKeysWithoutIDs: a new key without a name is found too.

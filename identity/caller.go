@@ -3,6 +3,8 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -20,6 +22,9 @@ type Facts struct {
 	// Header with names in canonical form, as net/http has them. It is read, not
 	// kept beyond Release.
 	Header http.Header
+	// Carried: somebody else got the request from Peer, tells of it, and adds fields of
+	// his own, as Envoy does. They are no sign that Peer is a proxy.
+	Carried bool
 }
 
 // known says which facts of a caller are found out already.
@@ -35,7 +40,9 @@ const (
 	knownKey
 	knownToken
 	knownForm
+	knownParties
 	knownRequest // Set was called
+	knownRefusal // whether the path is refused
 )
 
 // Caller is who sent one request, and the working memory to find out. Facts
@@ -47,6 +54,8 @@ type Caller struct {
 	text      scratch
 	entries   []weir.Entry
 	others    []string // of the entries of a descriptor, see appendReadings
+	parties   []party  // see findParties
+	reading   uint8    // of the party whom a descriptor is made for, see weir.Descriptor
 	keySealer sealer
 }
 
@@ -55,14 +64,18 @@ type found struct {
 	f     Facts
 	known known
 
-	believed           bool   // the peer is
-	target             string // as it was sent over HTTP, "" if that is not known
-	key, token         string // as they were sent
-	address            netip.Addr
-	method, host, path string
-	user, tier, apiKey string
-	keyRow             *Key
-	claims             Claims
+	believed                   bool      // the peer is
+	used, allowed              liberties // of the path
+	target                     string    // as it was sent over HTTP, "" if that is not known
+	key, token                 string    // as they were sent
+	address                    netip.Addr
+	method, host, path, domain string
+	user, tier, apiKey         string
+	keyRow                     *Key
+	claims                     Claims
+	late                       Claims              // of a token that is right but for its time
+	forms                      [len(leaves)]string // of the path, other than path, "" behind the last
+	plan                       *Plan               // by which it is counted in the domain, nil before
 	// Faults of the request, nil if there are none.
 	methodErr, hostErr, pathErr, formErr error
 }
@@ -86,6 +99,7 @@ func (c *Caller) Release() {
 func (c *Caller) Clear() {
 	clear(c.entries) // they point into the request
 	clear(c.others[:cap(c.others)])
+	clear(c.parties)
 	c.text.buf, c.entries, c.others = c.text.buf[:0], c.entries[:0], c.others[:0]
 	if cap(c.text.buf) > keepBytes {
 		c.text.buf = nil
@@ -111,7 +125,7 @@ func (c *Caller) begin() {
 	if c.known != 0 { // it was told another before
 		c.found = found{}
 	}
-	c.known = knownRequest
+	c.known, c.allowed = knownRequest, c.r.allowed
 }
 
 // set takes over what stands in c.f.
@@ -139,16 +153,16 @@ func (c *Caller) SetHTTP(r *http.Request) {
 	u, ready := r.URL, false
 	if u != nil {
 		f.Query = u.RawQuery
-		// What net/url has decoded and is canonical was so before, or escaped what
-		// needs no escape: to escape it again would be for nothing.
-		ready = u.RawPath == "" && u.Opaque == "" && c.r.paths.isCanonical(u.Path)
+		// What stands in the target as net/url has decoded it needs not be escaped again.
+		// It has decoded %21 too, and keeps no note of that.
+		ready = u.RawPath == "" && u.Opaque == "" && strings.HasPrefix(r.RequestURI, u.Path) && c.r.paths.isCanonical(u.Path)
 		switch {
 		case ready:
 			f.Path = u.Path
 		case u.Opaque != "": // as of "GET http:login": no path, but forwarded as one
 			f.Path = u.Opaque
 		default:
-			f.Path = u.EscapedPath()
+			f.Path = escapedPath(u)
 		}
 	}
 	c.set()
@@ -214,14 +228,11 @@ func (c *Caller) Host() string {
 	return c.host
 }
 
-// Path returns the canonical path, see [Canonical], or an *Error.
-func (c *Caller) Path() (string, error) {
-	if c.known&knownPath != 0 {
-		return c.path, c.pathErr
+// escapedPath returns the path of u as it was sent. URL.EscapedPath escapes what should
+// have been, and then knows no escaped slash any more.
+func escapedPath(u *url.URL) string {
+	if path, err := url.PathUnescape(u.RawPath); u.RawPath != "" && err == nil && path == u.Path {
+		return u.RawPath
 	}
-	c.known |= knownPath
-	if c.path = c.f.Path; !c.r.paths.isCanonical(c.path) {
-		c.path, c.pathErr = c.text.made(c.r.paths.appendPath(c.text.buf, c.path))
-	}
-	return c.path, c.pathErr
+	return u.EscapedPath()
 }

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -9,27 +10,34 @@ import (
 const maxPath = 8192
 
 // Canonical returns the canonical form of an escaped path, which all doors
-// share. Two paths that some upstream takes for one have one form, so that
-// nobody gets a second counter by writing his path another way:
+// share: one path has one form, so that nobody gets a second counter by writing
+// it another way.
 //
 //   - A character that may stand in a path as it is, does: %6cogin is login. The
-//     rest is %XX in upper case. %25 stays, as a path is decoded once.
-//   - %2F, \ and %5C are slashes, unless PathOptions.KeepEncodedSlash. With it,
-//     a path that has them must have escaped all else that RFC 3986 wants to be.
-//   - Parameters of a segment, from its first semicolon on, are cut.
-//   - Empty segments and dot segments are resolved, a slash at the end is cut:
-//     //a/./b/../c/ is /a/c. There is nothing above the root.
+//     rest is %XX in upper case. %25 stays, as a path is decoded once. Whatever is
+//     counted by the path counts for who decodes less of it too.
+//   - A slash at the end is cut.
 //   - Case stays, as /Login and /login are two resources on most upstreams,
 //     unless PathOptions.IgnoreCase.
 //
-// A query or an absolute form's scheme and host are not part of it. What holds
-// a control character, a broken escape or what is not UTF-8, is longer than
-// 8192 bytes or does not begin with a slash, is refused with an *Error.
+// What servers read in more than one way is refused with an *Error, as the
+// upstream may read another path than the one that was counted: a segment that
+// some server takes for . or .., two slashes at the start, and what
+// PathOptions.Allow does not list. So is what is no path: a control character, a
+// broken escape, what is not UTF-8, is longer than 8192 bytes or does not begin
+// with a slash. A query or an absolute form's scheme and host are not part of it.
 func Canonical(path string, opt PathOptions) (string, error) {
 	if opt.isCanonical(path) {
 		return path, nil
 	}
-	b, err := opt.appendPath(nil, path)
+	allowed, err := libertiesOf(opt.Allow)
+	if err != nil {
+		return "", err
+	}
+	b, used, err := opt.appendPath(nil, path, nil)
+	if err == nil {
+		err = used.refusedBut(allowed)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -71,96 +79,161 @@ func (o PathOptions) isCanonical(path string) bool {
 // holds.
 func isDots(segment string) bool { return segment == "" || segment == "." || segment == ".." }
 
-// appendPath appends the canonical form of path to b.
-func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
+// leaves are the bytes whose odd escapes routers leave that decode less of a path than
+// all: as decodeURI of JavaScript does, as Fastify's, as RFC 3986 §6.2.2.2 has it, as
+// Envoy's, and nothing, as those of Express and Koa. The last decodes all, and ignores the
+// case of ASCII letters alone, as all do but Fastify's.
+var leaves = [...]*byteSet{
+	new(newByteSet(func(c byte) bool { return strings.IndexByte("$&+,=:@", c) >= 0 })),
+	new(newByteSet(func(c byte) bool { return strings.IndexByte("$&+,=:@!'()*", c) >= 0 })),
+	new(newByteSet(func(byte) bool { return true })),
+	new(byteSet),
+}
+
+// bareByte tells of the bytes that browsers send as they are, see targetBytes.
+var bareByte = newByteSet(func(c byte) bool { return allowedByte[c] || strings.IndexByte("[]{}|\\^`", c) >= 0 })
+
+// isOdd reports whether an escape of c is needless, or in lower case: to a router that
+// does not decode it the path is another.
+func isOdd(c byte, escape string) bool {
+	return bareByte[c] || strings.ContainsAny(escape, "abcdef")
+}
+
+// appendPath appends the canonical form of path to b, as it is where all is allowed
+// that path makes use of. Odd escapes of bytes in left, nil for none, stay, in lower case,
+// as no canonical path has them.
+func (o PathOptions) appendPath(b []byte, path string, left *byteSet) (_ []byte, used liberties, err error) {
 	if len(path) > maxPath {
-		return b, errPathLong
+		return b, 0, errPathLong
 	}
 	path, _, _ = strings.Cut(path, "?")
 	if path == "" {
-		return append(b, '/'), nil
+		return append(b, '/'), 0, nil
 	}
-	if path[0] != '/' && path[0] != '\\' {
-		return b, errPathForm
+	if path[0] != '/' {
+		return b, 0, errPathForm
+	}
+	if len(path) > 1 && (path[1] == '/' || path[1] == '\\') {
+		return b, 0, errPathHost // a URL parser takes what follows for a host
 	}
 	root := len(b)
 	segment := root // begins behind b[segment], its slash
 	b = append(b, '/')
 	cut := false // in the parameters of the segment
-	// Whether a slash was kept as %2F, and whether a character was not escaped
-	// that must be. A proxy that escapes the latter may make slashes of the
-	// former, as net/http's does: what the upstream gets then cannot be told.
+	var part dots
+	// A proxy that escapes what should have been escaped may make slashes of %2F, and
+	// semicolons of %3B, as net/http's does: what its upstream gets then cannot be told.
 	var kept, loose bool
 	for i := 1; i < len(path); {
 		c, size, enc := path[i], 1, false
 		if c == '%' {
 			if c, enc = unescapeByte(path[i:]); !enc {
-				return b, errPathEscape
+				return b, 0, errPathEscape
 			}
 			size = 3
 		}
+		if !part.next(c) {
+			return b, 0, errPathDots
+		}
+		var buf [utf8.UTFMax]byte
+		char := append(buf[:0], c)
+		if c >= utf8.RuneSelf {
+			if char, size = runeAt(buf[:0], path[i:]); size == 0 {
+				return b, 0, errPathEncoding
+			}
+		}
+		odd, cased := enc && !cut && isOdd(c, path[i:i+size]), false
+		if c >= utf8.RuneSelf && o.IgnoreCase && !cut {
+			char, cased = lowerRune(char, left == nil || left == leaves[0])
+		}
+		if odd || cased {
+			used |= otherForms
+		}
 		switch {
 		case c < ' ' || c == 0x7f:
-			return b, errPathControl
-		case c >= utf8.RuneSelf:
-			var buf [utf8.UTFMax]byte
-			char, n := runeAt(buf[:0], path[i:])
-			if n == 0 {
-				return b, errPathEncoding
+			return b, 0, errPathControl
+		case c == '/' && !enc:
+			if len(b) == segment+1 {
+				used |= emptySegments
+			} else {
+				segment = len(b)
+				b = append(b, '/')
 			}
-			for j := 0; j < len(char) && !cut; j++ {
-				b = appendEscape(b, char[j])
-			}
-			loose = loose || !enc
-			i += n
-			continue
-		case c == '/' && !enc, (c == '/' || c == '\\') && !o.KeepEncodedSlash:
-			b, segment = endSegment(b, root, segment)
 			cut = false
-		case c == ';':
+		case c == ';' && !enc:
+			used |= parameters
 			cut = true
-		case cut:
-		case allowedByte[c]:
-			if o.IgnoreCase && c >= 'A' && c <= 'Z' {
-				c |= 0x20
-			}
-			b = append(b, c)
 		default:
-			b = appendEscape(b, c)
+			if c == '\\' {
+				used |= backslash
+			} else if c == '/' {
+				used |= encodedSlash
+			}
+			kept = kept || enc && (c == '\\' || c == '/' || c == ';')
+			loose = loose || !enc && !allowedByte[c] && c != '[' && c != ']'
+			switch {
+			case cut:
+			case odd && left != nil && left[c]:
+				b = appendLower(b, path[i:i+size])
+			case !allowedByte[c]:
+				for _, c := range char {
+					if allowedByte[c] {
+						b = append(b, c)
+					} else {
+						b = appendEscape(b, c)
+					}
+				}
+			case o.IgnoreCase && c >= 'A' && c <= 'Z':
+				b = append(b, c|0x20)
+			default:
+				b = append(b, c)
+			}
 		}
-		kept = kept || enc && (c == '/' || c == '\\') && o.KeepEncodedSlash
-		loose = loose || !enc && c != '/' && c != ';' && c != '[' && c != ']' && !allowedByte[c]
 		i += size
 	}
+	if !part.next('/') {
+		return b, 0, errPathDots
+	}
 	if kept && loose {
-		return b, errPathLoose
+		used |= looseSlash
 	}
-	b, _ = endSegment(b, root, segment)
-	if len(b) > root+1 {
-		b = b[:len(b)-1] // the slash of the segment that does not follow
+	if len(b) == segment+1 && segment > root {
+		b = b[:segment] // the slash at the end
 	}
-	return b, nil
+	return b, used, nil
 }
 
-// endSegment ends the segment behind b[at], a slash, in the path that begins
-// at b[root]. It returns b with the slash of the next segment at its end, and
-// where that is.
-func endSegment(b []byte, root, at int) ([]byte, int) {
-	switch string(b[at+1:]) {
-	case "", ".":
-		b = b[:at+1]
-	case "..":
-		b = b[:at]
-		for len(b) > root && b[len(b)-1] != '/' {
-			b = b[:len(b)-1]
-		}
-		if len(b) == root {
-			b = append(b, '/')
-		}
+// dots tells whether what stands between two slashes, to whatever server, is . or ..,
+// alone or before a parameter. The zero value is the start of a segment.
+type dots struct {
+	n     int
+	other bool
+}
+
+// next takes the next byte, decoded. It returns false at the end of . or ..
+func (d *dots) next(c byte) bool {
+	switch c {
+	case '/', '\\', ';':
+		ok := d.other || d.n == 0 || d.n > 2
+		*d = dots{other: c == ';'}
+		return ok
+	case '.':
+		d.n++
 	default:
-		b = append(b, '/')
+		d.other = true
 	}
-	return b, len(b) - 1
+	return true
+}
+
+// lowerRune returns char, one character, in lower case if that is wanted, and whether it is a
+// capital letter, as also the sign of the kelvin is one.
+func lowerRune(char []byte, wanted bool) (_ []byte, cased bool) {
+	r, _ := utf8.DecodeRune(char)
+	l := unicode.ToLower(r)
+	if cased = l != r; cased && wanted {
+		char = utf8.AppendRune(char[:0], l)
+	}
+	return char, cased
 }
 
 // appendEscape appends c as %XX.

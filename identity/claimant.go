@@ -52,6 +52,8 @@ func credentials(what string, from []string) (claimants, error) {
 	for _, text := range from {
 		word, arg, _ := strings.Cut(text, ":")
 		switch {
+		case word != text && trimMarks(arg) == "":
+			return nil, fmt.Errorf("%s: the name in %q needs an ASCII letter or digit: %s", what, text, marks)
 		case text == "bearer":
 			all = append(all, claimant{fromBearer, ""})
 		case word == "header" && isToken(arg):

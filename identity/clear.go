@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -157,6 +158,28 @@ func (fs singleFields) check(h http.Header, believed bool) error {
 	return nil
 }
 
+// DropTrailers deletes from trailers the fields that drop reports, and those that servers may
+// take for one that says who the request is from, what its method is, or by which value a
+// plan counted it. It counts a request that had any.
+func (c *Caller) DropTrailers(trailers http.Header, drop func(field string) bool) {
+	was := len(trailers)
+	maps.DeleteFunc(trailers, func(key string, _ []string) bool { return drop(key) || c.reads(key) })
+	if len(trailers) < was {
+		c.r.reports.failures[trailerDropped].Add(1)
+	}
+}
+
+// reads reports whether servers may take a field for one by which the request was counted.
+func (c *Caller) reads(field string) bool {
+	known := slices.ContainsFunc(c.r.fields, func(f singleField) bool { return SameField(field, f.name) })
+	for p := c.plan; p != nil && !known; p = p.also {
+		for _, d := range p.of(c.domain).descriptors {
+			known = known || slices.ContainsFunc(d.entries, func(e plannedEntry) bool { return e.source.kind == fromHeader && SameField(field, e.source.name) })
+		}
+	}
+	return known
+}
+
 // names reports whether a list of names of fields has one that is name.
 func names(list, name string) bool {
 	for list != "" {
@@ -172,17 +195,7 @@ func names(list, name string) bool {
 // SameField reports whether two names of header fields are one name to some
 // servers: those that hand fields on as variables (CGI, WSGI, PHP) ignore case,
 // and read whatever is neither a letter nor a digit as an underscore.
-func SameField(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := 0; i < len(a); i++ {
-		if foldName(a[i]) != foldName(b[i]) {
-			return false
-		}
-	}
-	return true
-}
+func SameField(a, b string) bool { return sameName(a, b) }
 
 // Err returns an *Error if the method, the host or the path has no canonical
 // form, or for what Check finds, else nil.

@@ -25,6 +25,7 @@ func (f claimant) credential(c *Caller) (string, error) {
 	case fromCookie:
 		if v, ok = oneCookie(c.f.Header["Cookie"], f.name); ok {
 			v, ok = c.text.decodeOnce(v, false)
+			ok = ok && !strings.HasPrefix(v, "j:") // JSON to Express
 		}
 	case fromQuery:
 		if v, ok = oneParameter(c.f.Query, f.name); ok {
@@ -65,29 +66,27 @@ func bearer(c *Caller) (token string, ok bool) {
 	return "", !hidesToken(c.r, line)
 }
 
+// mostWords is how many words a line of another scheme may have, as each is hashed to look
+// for it among the keys. Digest has less than 30.
+const mostWords = 64
+
 // hidesToken reports whether a line that is not Bearer's holds a token
-// nevertheless: behind that word, or as a word of its own that is known.
+// nevertheless: behind that word, or as a word of its own that is known. A line of more
+// than mostWords words is taken for one that does.
 func hidesToken(r *Resolver, line string) bool {
 	const scheme = "bearer"
 	for i := 0; i+len(scheme) < len(line); i++ {
-		if strings.EqualFold(line[i:i+len(scheme)], scheme) {
+		if line[i]|0x20 == scheme[0] && strings.EqualFold(line[i:i+len(scheme)], scheme) {
 			if c := line[i+len(scheme)]; c <= ' ' || c == ':' || c >= 0x7f {
 				return true
 			}
 		}
 	}
-	for rest := line; rest != ""; {
-		end := 0
-		for end < len(rest) && !isSeparator(rest[end]) {
-			end++
-		}
-		if word := rest[:end]; r.tokens.isBearer(word) || r.keys.isBearer(word) {
+	words := 0
+	for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return isSeparator(byte(min(c, 0x7f))) }) {
+		if words++; words > mostWords || r.tokens.isBearer(word) || r.keys.isBearer(word) {
 			return true
 		}
-		if end == len(rest) {
-			break
-		}
-		rest = rest[end+1:]
 	}
 	return false
 }

@@ -12,10 +12,7 @@ func (c *Caller) Facts() weir.Facts { return facts{c} }
 type facts struct{ *Caller }
 
 // Path implements weir.Facts: it is "" if the path cannot be read.
-func (t facts) Path() string {
-	path, _ := t.Caller.Path()
-	return path
-}
+func (t facts) Path() string { return t.readPath() }
 
 // User implements weir.Facts.
 func (t facts) User() string {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/faults"
@@ -32,6 +34,14 @@ const (
 	tokenNoUser
 	keyUnknown
 	keyTooLong
+	pathDots
+	pathHost
+	pathBackslash
+	pathParameters
+	pathEncodedSlash
+	pathEmptySegments
+	pathUnreadable
+	trailerDropped
 	numFailures
 )
 
@@ -53,17 +63,26 @@ var failureWords = [numFailures]struct{ kind, reason string }{
 	tokenNoUser:         {"jwt", "no_user"},
 	keyUnknown:          {"api_key", "unknown"},
 	keyTooLong:          {"api_key", "too_long"},
+	pathDots:            {"path", "dot_segment"},
+	pathHost:            {"path", "two_slashes_first"},
+	pathBackslash:       {"path", "backslash"},
+	pathParameters:      {"path", "parameters"},
+	pathEncodedSlash:    {"path", "encoded_slash"},
+	pathEmptySegments:   {"path", "empty_segments"},
+	pathUnreadable:      {"path", "unreadable"},
+	trailerDropped:      {"trailer", "dropped"},
 }
 
-// Failure is how often credentials were not believed for one reason.
+// Failure is how often credentials were not believed, or paths not read, for one reason.
 type Failure struct {
-	// Kind is jwt, api_key, credential (more than one, or not in its form) or header
-	// (of a trusted proxy, more than one). Reason is a word.
+	// Kind is jwt, api_key, credential (more than one, or not in its form), header
+	// (of a trusted proxy, more than one), path (of a request that is refused, as servers
+	// read it in more than one way) or trailer (see [Caller.DropTrailers]). Reason is a word.
 	Kind, Reason string
 	Count        uint64
 }
 
-// Failures returns how often credentials were not believed since the start: each kind
+// Failures returns how often credentials were not believed, and paths not read, since the start: each kind
 // and reason, also those that have not occurred.
 func (r *Resolver) Failures() []Failure {
 	var all []Failure
@@ -104,7 +123,8 @@ const addressFields = 8
 // reports counts and logs what requests say in vain. Safe for concurrent use.
 type reports struct {
 	log      *slog.Logger
-	faults   *faults.Log
+	faults   *faults.Log // of credentials
+	paths    *faults.Log
 	short    *faults.Log // of API keys
 	networks faults.Networks
 	failures [numFailures]atomic.Uint64
@@ -120,7 +140,7 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &reports{log: log, faults: faults.New(log), short: faults.New(log), fields: slices.Clone(forwardingFields)}
+	p := &reports{log: log, faults: faults.New(log), paths: faults.New(log), short: faults.New(log), fields: slices.Clone(forwardingFields)}
 	add := func(name string) {
 		if name != "" && !slices.Contains(p.fields, name) {
 			p.fields = append(p.fields, name)
@@ -142,9 +162,17 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 // fail counts why c is not believed, and logs it at most once a second.
 func (p *reports) fail(c *Caller, f failure) {
 	p.failures[f].Add(1)
-	if p.faults.IsDue() {
-		p.log.Warn("credential rejected; the caller is treated as unauthenticated", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
+	if failureWords[f].kind == "path" {
+		if !p.paths.IsDue() {
+			return
+		}
+		p.log.Warn("path refused, as servers read it in more than one way; the response says what a route can allow", "reason", failureWords[f].reason, "client", c.Address())
+		return
 	}
+	if !p.faults.IsDue() {
+		return
+	}
+	p.log.Warn("credential rejected; the caller is treated as unauthenticated", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
 }
 
 // reportShortKey warns once that the known API key of c is short, at most once a second
@@ -183,7 +211,7 @@ func (p *reports) reportUntrusted(c *Caller) {
 	}
 	first := ""
 	for i, name := range p.fields {
-		if _, ok := c.f.Header[name]; ok {
+		if lines, ok := c.f.Header[name]; ok && !(c.f.Carried && isOfCarrier(name, lines, c.f.Peer)) {
 			p.untrusted[i].Add(1)
 			if first == "" {
 				first = name
@@ -192,17 +220,33 @@ func (p *reports) reportUntrusted(c *Caller) {
 	}
 	if first != "" {
 		if log := p.networks.Log(p.log, c.f.Peer); log != nil {
-			log.Warn("header field of an untrusted proxy ignored; all clients behind this peer are counted as one; if the proxy is yours, set the flag",
+			log.Warn("header field of an untrusted proxy ignored; all clients behind this peer are counted as one; if it is a proxy of yours, and no client, set the flag",
 				"field", first, "flag", trustingFlag(c, first))
 		}
 	}
 }
 
-// trustingFlag returns the flag by which the peer is believed when it sets a field.
+// isOfCarrier reports whether Envoy adds such a field to every request: the peer to
+// X-Forwarded-For, or for one on loopback its own address, and X-Forwarded-Proto.
+func isOfCarrier(name string, lines []string, peer netip.Addr) bool {
+	if name == "X-Forwarded-Proto" || len(lines) == 0 {
+		return true
+	}
+	only, err := netip.ParseAddr(strings.TrimSpace(lines[0]))
+	return len(lines) == 1 && err == nil && (only.Unmap() == peer.Unmap() || peer.Unmap().IsLoopback())
+}
+
+// trustingFlag returns the flag by which the peer is believed when it sets a field. A
+// client can set them too, and must not be what an operator copies: where the peer may
+// well be one, on the internet or before whoever carries requests, the flag does not
+// name it.
 func trustingFlag(c *Caller, field string) string {
 	flag := "--trusted-unix"
-	if c.f.Peer.IsValid() {
-		flag = "--trusted-proxies " + c.f.Peer.String()
+	if at := c.f.Peer.Unmap(); at.IsValid() {
+		flag = "--trusted-proxies ADDRESS-OF-YOUR-PROXY"
+		if !c.f.Carried && (at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast()) {
+			flag = "--trusted-proxies " + c.f.Peer.String()
+		}
 	}
 	named := cmp.Or(c.r.proxies.header, forwardingFields[0])
 	if field != named && slices.Contains(forwardingFields[:addressFields], field) {

@@ -29,6 +29,25 @@ func failuresOf(r *identity.Resolver) map[string]uint64 {
 	return all
 }
 
+// TestPathsAreCounted: a path that is refused is counted once, by why, and one that nobody
+// reads is not.
+func TestPathsAreCounted(t *testing.T) {
+	for path, want := range map[string]string{"/a/..;/b": "path dot_segment", "//a": "path two_slashes_first", `/a\b`: "path backslash", "/a;b": "path parameters", "/a%2fb": "path encoded_slash",
+		"/a//b": "path empty_segments", "/%ff": "path unreadable", "/a%2fb;c": "path parameters", "/a/": ""} {
+		r := identitytest.New(t, identity.Options{})
+		c := r.Acquire()
+		c.Set(identity.Facts{Path: path})
+		if c.Facts().Path(); len(failuresOf(r)) != 0 {
+			t.Errorf("%s: counted without being refused", path)
+		}
+		c.Release()
+		identify(r, identity.Facts{Path: path})
+		if got := failuresOf(r); want == "" && len(got) != 0 || want != "" && (len(got) != 1 || got[want] != 1) {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
 // identify asks all that a request can be known by.
 func identify(r *identity.Resolver, f identity.Facts) {
 	c := r.Acquire()
@@ -96,7 +115,7 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		"opaque":                {withBearer("opaque"), "jwt malformed", nil},
 		"too long":              {withBearer(hs(claims(`"n"`, `"x":"`+strings.Repeat("y", 9000)+`","n"`))), "jwt too_long", nil},
 		"no user":               {withBearer(hs(claims(`"sub":"alice",`, ""))), "jwt no_user", nil},
-		"a user that is a list": {withBearer(hs(claims(`"alice"`, `["alice"]`))), "jwt malformed", nil},
+		"a user that is a list": {withBearer(hs(claims(`"alice"`, `["alice"]`))), "jwt no_user", nil},
 		"unknown API key":       {http.Header{"X-Api-Key": {"unknown-but-secret"}}, "api_key unknown", nil},
 		"long API key":          {http.Header{"X-Api-Key": {strings.Repeat("k", 513)}}, "api_key too_long", nil},
 		"two keys":              {http.Header{"X-Api-Key": {"demo-key-of-0123", "other"}}, "credential unclear", nil},
@@ -157,6 +176,48 @@ func TestFamilyIdentityFailures(t *testing.T) {
 			t.Errorf("%d counted, want 300", got)
 		}
 	})
+}
+
+// No warning names a client in a flag that would let it name another.
+func TestFamilyNoAdviceNamesAClient(t *testing.T) {
+	f := func(carried bool, peer, field, value string, counted uint64, flag string) {
+		t.Helper()
+		var log bytes.Buffer
+		r := identitytest.New(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("192.0.2.0/24"), Header: "X-Forwarded-For"},
+			User: []string{"header:X-User"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c := r.Acquire()
+		defer c.Release()
+		c.Set(identity.Facts{Peer: netip.MustParseAddr(peer), Method: "GET", Path: "/", Header: http.Header{field: {value}}, Carried: carried})
+		c.Address()
+		c.User()
+		n := uint64(0)
+		for _, of := range r.UntrustedFields() {
+			n += of.Requests
+		}
+		if n != counted || strings.Contains(log.String(), "flag=") != (counted > 0) || !strings.Contains(log.String(), flag) {
+			t.Errorf("%s: %s from %s, carried %v: counted %d times, want %d with %q:\n%s", field, value, peer, carried, n, counted, flag, log.String())
+		}
+	}
+	const nobody = `"--trusted-proxies ADDRESS-OF-YOUR-PROXY`
+	for _, peer := range []string{"203.0.113.7", "10.1.2.3", "127.0.0.1", "2001:db8::7", "::ffff:10.1.2.3"} {
+		// What Envoy adds to every request is no sign of a proxy.
+		f(true, peer, "X-Forwarded-For", peer, 0, "")
+		f(true, peer, "X-Forwarded-Proto", "https", 0, "")
+		f(true, peer, "X-Real-Ip", " "+peer, 0, "")
+		// What a client adds to it is one to look at, and does not get the client named.
+		for _, field := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "X-User", "X-Forwarded-Host"} {
+			f(true, peer, field, "198.51.100.1, "+peer, 1, nobody)
+			if peer != "127.0.0.1" { // to which Envoy adds its own address
+				f(true, peer, field, "198.51.100.1", 1, nobody)
+			}
+		}
+	}
+	// Of peers themselves those of a network of one's own are named alone.
+	f(false, "10.1.2.3", "X-Forwarded-For", "198.51.100.1", 1, `"--trusted-proxies 10.1.2.3"`)
+	f(false, "fd00::1", "X-Forwarded-Proto", "https", 1, `"--trusted-proxies fd00::1"`)
+	f(false, "127.0.0.1", "X-Forwarded-For", "127.0.0.1", 1, `"--trusted-proxies 127.0.0.1"`)
+	f(false, "203.0.113.7", "X-Forwarded-For", "198.51.100.1", 1, nobody)
+	f(false, "2001:db8::7", "Forwarded", "for=198.51.100.1", 1, nobody)
 }
 
 // TestFamilyUntrustedForwarding: a field by which a peer that is not trusted names

@@ -63,7 +63,8 @@ func TestFold(t *testing.T) {
 		t.Errorf("without fold, %d spellings are counted apart: that tries little", len(seen))
 	}
 	for a, want := range map[string]string{
-		"Straße": "strasse", "STRASSE": "strasse", "josé": "josé", "jose\u0301": "josé", "ﬁn": "fin", "ΣΊΣΥΦΟΣ": "σίσυφοσ", "a b": "a b", "a.b+c": "a.b+c", "%41": "%41", "\u200b": "\u200b", "İ": "i\u0307", "ǆ": "dž",
+		"Straße": "strasse", "STRASSE": "strasse", "josé": "josé", "jose\u0301": "josé", "ﬁn": "fin", "ΣΊΣΥΦΟΣ": "σίσυφοσ", "a b": "a b", "a.b+c": "a.b+c", "%41": "%41", "\u200b": "\u200b", "ǆ": "dž",
+		"İ": "i", // in a path without case, beside "i\u0307"
 	} {
 		if got := accountOf(t, r, folded, "/login/"+url.PathEscape(a)); got != want {
 			t.Errorf("%q is counted as %q, want %q", a, got, want)
@@ -75,7 +76,7 @@ func TestFold(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := r.Acquire()
-		c.Set(identity.Facts{Query: "account=+Vic%E2%80%8BTIM", Header: http.Header{"X-Account": {" VIC\u200bTIM"}, "Cookie": {"account=vic\u200btim"}}})
+		c.Set(identity.Facts{Query: "account=+Vic%E2%80%8BTIM", Header: http.Header{"X-Account": {" VIC\u200bTIM"}, "Cookie": {"account= VICtim"}}})
 		if got := fill(t, p, c); got != from+"=victim" {
 			t.Error(got)
 		}

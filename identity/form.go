@@ -29,7 +29,7 @@ func (r *Resolver) EntryForm(key, value string) (string, error) {
 	var err error
 	switch key {
 	case "path":
-		form, err = r.paths.appendPath(nil, value)
+		form, _, err = r.paths.appendPath(nil, value, nil)
 	case "method":
 		form, err = appendMethod(nil, value)
 	case "host":

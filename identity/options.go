@@ -55,14 +55,14 @@ type Options struct {
 
 // PathOptions says what the upstreams make of a path, see [Canonical].
 type PathOptions struct {
-	// IgnoreCase folds ASCII letters to lower case, for upstreams to which /Login
-	// is /login. Zero means that case tells paths apart, as RFC 3986 §6.2.2.1 has
-	// it.
+	// IgnoreCase folds letters to lower case, for upstreams to which /Login is /login;
+	// with others than ASCII's a path is counted for both readings. Zero means that case
+	// tells paths apart, as RFC 3986 §6.2.2.1 has it.
 	IgnoreCase bool `yaml:"ignore_case"`
-	// KeepEncodedSlash keeps %2F and %5C as they are, for upstreams that take
-	// a/b and a%2Fb for two things, as package registries do. Zero means that
-	// both are slashes, as they are to nginx and IIS.
-	KeepEncodedSlash bool `yaml:"keep_encoded_slash"`
+	// Allow lists what paths may hold though servers read it in more than one way:
+	// "backslash", "parameters", "encoded_slash", "empty_segments"; see
+	// [Route.Allow], which adds to it. Zero means none of them.
+	Allow []string `yaml:"allow"`
 }
 
 // ProxyOptions says through whom requests come, and in which header they name

@@ -65,6 +65,38 @@ type Plan struct {
 	priority    int // of its route
 	// follows makes the plans that this one stands for; nil for a plan of its own.
 	follows *follower
+	// also is a plan by which the request is asked too, nil for none.
+	also *Plan
+}
+
+// and returns a plan that asks by p, for requests of a cost, and by q too, for requests of
+// another, but once by what is the same. Either may be nil.
+func (p *Plan) and(cost int64, q *Plan, other int64) (*Plan, int64) {
+	switch {
+	case q == nil:
+		return p, cost
+	case p == nil:
+		return q, other
+	}
+	both, more := *p, *q
+	more.descriptors = nil
+	for _, d := range q.descriptors {
+		d.cost = cmp.Or(d.cost, other, 1)
+		if !slices.ContainsFunc(p.descriptors, func(has planned) bool {
+			return cmp.Or(has.cost, cost, 1) == d.cost && has.sameAs(&d)
+		}) {
+			more.descriptors = append(more.descriptors, d)
+		}
+	}
+	both.priority = max(p.priority, q.priority)
+	more.priority = both.priority
+	more.also, both.also = p.also, &more
+	return &both, cost
+}
+
+// sameAs reports whether d and other are of the same entries, and leave out the same.
+func (d *planned) sameAs(other *planned) bool {
+	return slices.Equal(d.entries, other.entries) && (d.unless == other.unless || d.unless != nil && other.unless != nil && *d.unless == *other.unless)
 }
 
 type planned struct {
@@ -232,61 +264,163 @@ func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if p.follows == nil {
-		connection = false // its descriptors are as they were asked for
-	} else {
-		p = p.follows.planFor(req.Domain)
+	c.plan, c.domain = p, req.Domain
+	was, priority := len(req.Descriptors), req.Priority
+	for times, most := 1, 1; ; times = most {
+		for part := p; part != nil; part = part.also {
+			values, err := part.fillOnce(req, c, times, connection)
+			if err != nil {
+				req.Descriptors, req.Priority = req.Descriptors[:was], priority
+				return err
+			}
+			most = max(most, values)
+		}
+		if most == times {
+			break
+		}
+		req.Descriptors = req.Descriptors[:was] // and again, each as often as the most
 	}
-	was := len(req.Descriptors)
+	return nil
+}
+
+// fillOnce appends the descriptors of p, without the one that it has also, each for so many values
+// as there are times. It returns for how many values the most are.
+func (p *Plan) fillOnce(req *weir.Request, c *Caller, times int, connection bool) (most int, err error) {
+	connection = connection && p.follows != nil // others are as they were asked for
+	p = p.of(req.Domain)
+	if p.priority != 0 {
+		req.Priority = p.priority
+	}
 	for i := range p.descriptors {
 		d := &p.descriptors[i]
 		if connection && !d.isOfPeer() {
 			continue
 		}
-		if err := d.fill(req, c); err != nil {
-			req.Descriptors = req.Descriptors[:was]
-			return err
+		values, err := d.fillAll(req, c, times)
+		if err != nil {
+			return most, err
+		}
+		most = max(most, values)
+	}
+	return most, nil
+}
+
+// isOfUser reports whether the descriptor says who the user is, or his tier.
+func (d *planned) isOfUser() bool {
+	return slices.ContainsFunc(d.entries, func(e plannedEntry) bool {
+		return e.source.kind == fromUser || e.source.kind == fromTier || e.source.kind == fromClient
+	})
+}
+
+// exempts reports whether s, which is verified, has a value where p is the client. A token
+// that is late exempts from nothing.
+func (p *party) exempts(c *Caller, s *source) bool {
+	switch {
+	case p.late:
+		return false
+	case s.kind == fromUser:
+		return p.user != ""
+	case s.kind == fromTier:
+		return p.tier != ""
+	case s.kind == fromJWT && p.by != fromJWT:
+		return false
+	case s.kind == fromAPIKey && p.by != fromAPIKey:
+		return false
+	}
+	v, err := s.value(c)
+	return v != "" && err == nil
+}
+
+// fillAll is fill for everybody whom the request may be from, and for nobody who is exempt.
+func (d *planned) fillAll(req *weir.Request, c *Caller, times int) (values int, err error) {
+	ofUser := d.isOfUser()
+	if len(c.r.user) == 0 || !ofUser && d.unless == nil || len(c.findParties()) < 2 {
+		if d.unless != nil {
+			if v, err := d.unless.value(c); err != nil || v != "" {
+				return 0, err
+			}
+		}
+		return d.fill(req, c, times)
+	}
+	user, tier := c.User(), c.Tier()
+	defer func() { c.user, c.tier, c.reading = user, tier, 0 }()
+	exempt := func(p party) bool { return d.unless != nil && p.exempts(c, d.unless) }
+	if !ofUser { // it is the same for all
+		switch {
+		case !slices.ContainsFunc(c.parties, func(p party) bool { return !exempt(p) }):
+			return 0, nil
+		case slices.ContainsFunc(c.parties, exempt):
+			c.reading = partialReading
+		}
+		return d.fill(req, c, times)
+	}
+	for i, p := range c.parties {
+		if exempt(p) {
+			continue
+		}
+		c.user, c.tier, c.reading = p.user, p.tier, uint8(i+1)
+		n, err := d.fill(req, c, times)
+		if values = max(values, n); err != nil {
+			return 0, err
 		}
 	}
-	if p.priority != 0 {
-		req.Priority = p.priority
-	}
-	return nil
+	return values, nil
 }
 
 // fill appends the descriptors that one of the plan makes: none where an entry has no
-// value.
-func (d *planned) fill(req *weir.Request, c *Caller) error {
-	if d.unless != nil {
-		if v, err := d.unless.value(c); err != nil || v != "" {
-			return err
-		}
-	}
+// value. It returns for how many values they are, and appends them again until they are
+// for so many as there are times.
+func (d *planned) fill(req *weir.Request, c *Caller, times int) (values int, err error) {
 	from := len(c.entries)
 	c.others = c.others[:0]
+	values = 1
+	reading := c.reading
 	var ends [maxEntries]int
 	for j := range d.entries {
 		e := &d.entries[j]
 		v, err := e.source.value(c)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if k := e.source.kind; k == fromHeader || k == fromCookie || k == fromQuery {
+		switch e.source.kind {
+		case fromHeader, fromCookie, fromQuery:
 			at := len(c.others)
-			if c.others = e.source.appendReadings(c.others, c, v); v == "" && len(c.others) > at {
+			n, err := e.source.appendReadings(c)
+			if err != nil {
+				return 0, err
+			}
+			if values *= max(n, 1); values > maxValues {
+				return 0, errReadings
+			}
+			if len(c.others) > at {
 				v = c.others[at]
 				c.others = slices.Delete(c.others, at, at+1)
+			}
+		case fromPath, fromParam:
+			e.source.appendForms(c, v)
+		case fromJWT, fromAPIKey:
+			if v == "" && e.source.kind == fromJWT {
+				v = c.late[e.source.name]
+			}
+			if reading == 0 && v != "" && (len(c.late) > 0 || len(c.r.user) > 0 && len(c.findParties()) > 1) {
+				reading = partialReading // another reader takes the other credential
 			}
 		}
 		ends[j] = len(c.others)
 		if v == "" {
 			c.entries = c.entries[:from]
-			return nil
+			return 0, nil
 		}
 		c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
 	}
 	if len(d.entries) == 0 {
-		return nil
+		return 0, nil
 	}
-	return d.appendDescriptors(req, c, from, ends[:])
+	was := len(req.Descriptors)
+	err = d.appendDescriptors(req, c, from, reading, ends[:])
+	made := req.Descriptors[was:]
+	for n := values; err == nil && n < times; n += values {
+		req.Descriptors = append(req.Descriptors, made...)
+	}
+	return values, err
 }

@@ -164,8 +164,9 @@ func TestRouteFaults(t *testing.T) {
 	f("whole segments", identity.Route{Path: "/a{b}"})
 	f("two segments {a}", identity.Route{Path: "/{a}/{a}"})
 	f("control character", identity.Route{Path: "/%00"})
-	f("leave it out", identity.Route{Path: "/a/../b"})
-	f("write it so", identity.Route{Path: "/a%2fb"})
+	f("is . or ..", identity.Route{Path: "/a/../b"})
+	f("allow encoded_slash", identity.Route{Path: "/a%2fb"})
+	f("unknown word", identity.Route{Path: "/a", Allow: []string{"slashes"}})
 	f("no part of", identity.Route{Path: "/a;b"})
 	f("no part of", identity.Route{Path: "/a?b=c"})
 	f("no part of", identity.Route{Path: `/a\b`})
@@ -199,16 +200,17 @@ func TestRoutePathsAreCanonical(t *testing.T) {
 			t.Errorf("%s, %s: %d", route, path, got)
 		}
 	}
-	zero, ignore, keep := identity.PathOptions{}, identity.PathOptions{IgnoreCase: true}, identity.PathOptions{KeepEncodedSlash: true}
+	zero, ignore, keep := identity.PathOptions{}, identity.PathOptions{IgnoreCase: true}, identity.PathOptions{Allow: []string{"encoded_slash"}}
 	f(0, zero, "/login/", "/login")
-	f(0, zero, "//login", "/login/")
+	f(0, zero, "//login/", "/login")
+	f(-1, zero, "/login", "//login")
 	f(0, zero, "/caf\u00e9/%6cogin", "/caf%c3%a9/login")
 	f(0, zero, "/a b", "/a%20b")
 	f(-1, zero, "/Login", "/login")
 	f(0, ignore, "/Login", "/lOGIN")
 	f(0, keep, "/a%2fb", "/a%2Fb")
 	f(-1, keep, "/a/{x}", "/a%2Fb")
-	f(0, zero, "/a/{x}", "/a%2Fb")
+	f(-1, zero, "/*", "/a%2Fb")
 	f(0, zero, "/*", "/")
 	f(0, zero, "/", "/")
 	f(-1, zero, "/", "/a")

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // Sizes of headers of the PROXY protocol, in bytes.
@@ -24,9 +26,6 @@ const (
 	// with a client's certificate in them, have one or two thousand.
 	maxProxyV2 = 4096
 )
-
-// signatureV2 begins a header of version 2.
-var signatureV2 = []byte("\r\n\r\n\x00\r\nQUIT\n")
 
 var (
 	errNoProxy  = errors.New("no PROXY protocol header")
@@ -47,9 +46,9 @@ func readProxy(r io.Reader) (netip.AddrPort, error) {
 		return netip.AddrPort{}, fmt.Errorf("%w: %w", errNoProxy, err)
 	}
 	switch {
-	case bytes.HasPrefix(head, signatureV2):
+	case bytes.HasPrefix(head, []byte(address.ProxyV2)):
 		return readV2(r, buf[:fixedV2])
-	case bytes.HasPrefix(head, []byte("PROXY ")):
+	case bytes.HasPrefix(head, []byte(address.ProxyV1)):
 		return readV1(r, buf[:], minProxy)
 	}
 	return netip.AddrPort{}, errNoProxy

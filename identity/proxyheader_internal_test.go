@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // FuzzProxyHeader: whatever comes, at most a header is read, and what follows
@@ -12,8 +14,8 @@ import (
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{
 		"PROXY TCP4 203.0.113.7 10.0.0.1 4711 443\r\nGET /", "PROXY UNKNOWN\r\n", "PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "GET / HTTP/1.1\r\n",
-		string(signatureV2) + "\x21\x11\x00\x0c\xcb\x00\x71\x07\x0a\x00\x00\x01\x12\x67\x01\xbbGET", string(signatureV2) + "\x20\x00\x00\x00", string(signatureV2) + "\x21\x21\xff\xff",
-		string(signatureV2) + "\x21\x11\x00\x10\xcb\x00\x71\x07\x0a\x00\x00\x01\x12\x67\x01\xbb\x04\x00\x01x",
+		address.ProxyV2 + "\x21\x11\x00\x0c\xcb\x00\x71\x07\x0a\x00\x00\x01\x12\x67\x01\xbbGET", address.ProxyV2 + "\x20\x00\x00\x00", address.ProxyV2 + "\x21\x21\xff\xff",
+		address.ProxyV2 + "\x21\x11\x00\x10\xcb\x00\x71\x07\x0a\x00\x00\x01\x12\x67\x01\xbb\x04\x00\x01x",
 	} {
 		f.Add([]byte(s))
 	}
@@ -28,7 +30,7 @@ func FuzzProxyHeader(f *testing.F) {
 			return
 		}
 		switch {
-		case bytes.HasPrefix(data, signatureV2):
+		case bytes.HasPrefix(data, []byte(address.ProxyV2)):
 			if want := fixedV2 + int(data[14])<<8 + int(data[15]); len(read) != want {
 				t.Fatalf("%d bytes read of %d", len(read), want)
 			}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // ProxyListenerOptions configures a [ProxyListener].
@@ -27,8 +29,8 @@ type ProxyListenerOptions struct {
 	// MaxPending is how many connections may wait for their header at once;
 	// further ones of listed peers are closed. Zero means 4096.
 	MaxPending int `yaml:"max_pending"`
-	// Log is told of connections that are closed for their header. Zero means
-	// none is.
+	// Log is told of connections that are closed for their header, once a second at
+	// most. Nil means nobody.
 	Log *slog.Logger `yaml:"-"`
 }
 
@@ -45,6 +47,7 @@ type ProxyListener struct {
 	done    chan struct{}
 	close   sync.Once
 	refused atomic.Uint64
+	faults  *faults.Log
 	// handing is how many connections have their header read and wait to be
 	// accepted.
 	handing atomic.Int64
@@ -77,7 +80,7 @@ func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, err
 	l := &ProxyListener{
 		Listener: ln, opt: opt, from: newTrust(opt.From),
 		ready: make(chan accepted), pending: make(chan struct{}, opt.MaxPending), done: make(chan struct{}),
-		waiting: map[net.Conn]struct{}{},
+		waiting: map[net.Conn]struct{}{}, faults: faults.New(opt.Log),
 	}
 	l.running.Go(l.listen)
 	return l, nil
@@ -178,8 +181,10 @@ func (l *ProxyListener) lists(peer net.Addr) bool {
 }
 
 func (l *ProxyListener) refuse(c net.Conn, why error) {
-	l.refused.Add(1)
-	l.opt.Log.Warn("connection closed", "peer", c.RemoteAddr().String(), "err", why)
+	all := l.refused.Add(1)
+	if l.faults.IsDue() { // a health check that only connects does so for ever
+		l.opt.Log.Warn("connection closed: peers listed in http.proxy_protocol must begin with a PROXY header; have the load balancer send it, or take the peer off the list", "peer", c.RemoteAddr().String(), "err", why, "closed", all)
+	}
 	c.Close()
 }
 

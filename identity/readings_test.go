@@ -63,22 +63,42 @@ func TestReadings(t *testing.T) {
 	query, cookie, header := plan("query:user_id"), plan("cookie:user_id"), plan("header:X-User-Id")
 	for q, want := range map[string][]string{
 		"user_id=a": {"a"}, "user_id=a&user_id=a": {"a"}, "user_id=a&user_id=b": {"a", "b"}, "user_id=a&user_id[]=b&user.id=c&%75ser_id=d": {"a", "b", "c", "d"},
-		"x=1;user_id=b": {"b"}, "user_id=a;x=1": {"a;x=1", "a"}, "user_id=&user_id=b": {"b"}, "user_id[]=b": {"b"}, "userid=b&USER_ID=c": {}, "": {},
+		"x=1;user_id=b": {"b"}, "user_id=a;x=1": {"a;x=1", "a"}, "user_id=&user_id=b": {"b"}, "user_id[]=b": {"b"}, "userid=b": {"b"}, "USER_ID=c": {"c"}, "user_ids=a": {}, "": {},
+		"[user_id]=b": {"b"}, "%5Buser_id%5D[x]=b": {"b"}, "user[id=b": {"b"}, "%2575ser_id=b": {"b"}, "%25%37%35ser_id=b": {"b"}, "%A0user_id%00x=b": {"b"}, "x[user_id]=b": {},
+		"user_id=b&x=%FF": {"b"}, "user_id=50%25": {"50%"},
 	} {
 		f(query, withQuery(q), want...)
 	}
 	for line, want := range map[string][]string{
-		"user_id=a; b=c": {"a"}, "user_id=a; user_id=b": {"a", "b"}, "x=1, user_id=b": {"b"}, "user_id=a, user_id=b": {"a, user_id=b", "a", "b"}, "user.id=b": {"b"}, "user_id=%61": {"%61", "a"}, "user_id=s%3Aa": {"s%3Aa"},
+		"user_id=a; b=c": {"a"}, "user_id=a; user_id=b": {"a", "b"}, "user.id=b": {"b"}, "user_id=%61": {"%61", "a"}, "user_id=s%3Aa": {"s%3Aa", "s:a"},
+		"USER_ID=b": {"b"}, "[user_id]=b": {"b"}, "$user_id=b": {"b"}, "user_id=\"b\"": {"b", "\"b\""}, "user_id=b+c": {"b+c", "b c"},
+		"__Host-user_id=b": {}, "user_ids=b; x[user_id]=c": {},
 	} {
 		f(cookie, fields("Cookie", line), want...)
 	}
 	f(cookie, fields("Cookie", "user_id=a", "Cookie", "user_id=b"), "a", "b")
 	f(header, fields("X-User-Id", "a"), "a")
-	f(header, fields("X-User-Id", "a", "X-User-Id", "b"), "a, b", "a", "b")
+	f(header, fields("X-User-Id", "a", "X-User-Id", "b"), "a, b", "a", "b", "a,b")
+	f(header, fields("X--UserId", "a"), "a")
 	f(header, fields("X_User_Id", "b"), "b")
 	two := fields("X-User-Id", "a", "X_User_Id", "b")
 	two.Query = "user_id=c&user_id=d"
 	f(plan("header:X-User-Id", "query:user_id", "method"), two, "a+c+GET", "b+c+GET", "a+d+GET", "b+d+GET")
+	for _, refused := range []identity.Facts{
+		withQuery("user_id=a&x=%u0061"), withQuery("x=5%"), withQuery("user_id=a%FF"), fields("Cookie", "x=1; \xa0user_id=b"), fields("Cookie", "x=caf\u00e9"), fields("Cookie", "x=1;\tuser_id=b"), fields("Cookie", `user_id="\142"`), fields("Cookie", `user_id="b;c"`), withQuery("user_id[=a]=b"), fields("Cookie", "user_id=j:%22b%22"), fields("Cookie", "user_id=j:7"), fields("Cookie", "user_id=a%FFb"), fields("Cookie", "user_id=%C0%AF"),
+		fields("Cookie", "x=1, user_id=b"), fields("Cookie", "x=1 user_id=b"), fields("Cookie", "user id=b"), fields("Cookie", "user_id=a, user_id=b"), fields("Cookie", `x="; user_id=b; y="`), fields("Cookie", "user_id=a b"), fields("Cookie", "user_id"),
+	} {
+		from := query
+		if refused.Query == "" {
+			from = cookie
+		}
+		if got := valuesOf(t, from, r, refused); got != nil {
+			t.Errorf("%+v is counted for %q", refused, got)
+		}
+	}
+	// Where it is not read it does not matter.
+	f(header, withQuery("x=5%"))
+	f(query, fields("Cookie", "x=caf\u00e9; \xa0"))
 	f(query, withQuery("user_id=0"+strings.Repeat("&user_id=1", 1000)), "0", "1")
 	many := ""
 	for i := range 17 {
@@ -159,7 +179,7 @@ func TestFamilyReadings(t *testing.T) {
 					if strings.ContainsAny(v, ";,") {
 						continue
 					}
-					t.Fatalf("%s: a server reads %q, counted are %q: %q", from, v, counted, f)
+					t.Fatalf("%s: a server reads %q, counted are %q: %+v", from, v, counted, f)
 				}
 			}
 			if len(counted) > 1 {

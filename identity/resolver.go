@@ -15,6 +15,7 @@ type Resolver struct {
 	width    width
 	nat64    []netip.Prefix
 	paths    PathOptions
+	allowed  liberties     // of paths, by paths
 	override string        // canonical name
 	keys     *apiKeys      // nil: requests have no API key
 	tokens   *tokens       // nil: no token is believed
@@ -42,6 +43,9 @@ func New(opt Options) (*Resolver, error) {
 func (r *Resolver) compile(opt *Options) (err error) {
 	if r.width, err = newWidth(opt.IPv4Prefix, opt.IPv6Prefix); err != nil {
 		return err
+	}
+	if r.allowed, err = libertiesOf(opt.Paths.Allow); err != nil {
+		return fmt.Errorf("paths: %w", err)
 	}
 	if r.nat64, err = nat64Prefixes(opt.NAT64); err != nil {
 		return err
@@ -86,17 +90,6 @@ func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(bare
 // MethodOverride returns the canonical name of the header by which a POST is another
 // method, "" if there is none.
 func (r *Resolver) MethodOverride() string { return r.override }
-
-// Reads reports whether a header field of this name, or of one that servers may
-// take for it, says who a request is from or what its method is.
-func (r *Resolver) Reads(field string) bool {
-	for i := range r.fields {
-		if SameField(field, r.fields[i].name) {
-			return true
-		}
-	}
-	return false
-}
 
 // Acquire returns the working memory for one request. Give it back with
 // Caller.Release.

@@ -19,6 +19,16 @@ type Route struct {
 	// any one segment, with /* at its end for that path and all below it. Zero
 	// means any.
 	Path string `yaml:"path"`
+	// Allow lists what their paths may hold, beside PathOptions.Allow, though servers
+	// read it in more than one way. The upstream must read it as it is counted:
+	//
+	//	backslash       \ and %5C are a character of a segment
+	//	parameters      a segment ends before its first semicolon
+	//	encoded_slash   %2F is a character of a segment
+	//	empty_segments  several slashes are one
+	//
+	// Zero means that such a request is answered 400.
+	Allow []string `yaml:"allow"`
 	// Methods of the requests; GET is HEAD too. Zero means any.
 	Methods []string `yaml:"methods"`
 	// Descriptors to make of each request. Zero means one, of the client's
@@ -26,6 +36,8 @@ type Route struct {
 	Descriptors []Descriptor `yaml:"descriptors"`
 	// Cost of a request in units. Zero means 1.
 	Cost int64 `yaml:"cost"`
+	// Unlimited: no limit is asked, see [Routes.PlanFor].
+	Unlimited bool `yaml:"unlimited"`
 	// Priority of a request, 0 the highest.
 	Priority int `yaml:"priority"`
 }
@@ -81,13 +93,7 @@ func splitPattern(path string, opt PathOptions) (segments []string, under bool, 
 			return nil, false, fmt.Errorf("path %q: %w", path, err)
 		}
 		if canon == "/" {
-			if s == "" {
-				continue // the slash at either end, and doubled ones
-			}
-			return nil, false, fmt.Errorf("path %q: no request has a segment %q, leave it out", path, s)
-		}
-		if strings.Count(canon, "/") > 1 {
-			return nil, false, fmt.Errorf("path %q: segment %q reads as %q, write it so", path, s, canon)
+			continue // the slash at either end, and doubled ones
 		}
 		segments = append(segments, canon[1:])
 	}

@@ -26,7 +26,8 @@ type Routes struct {
 type compiledRoute struct {
 	Route
 	reach
-	plan *Plan
+	plan    *Plan
+	allowed liberties
 }
 
 // tree is a path up to some segment, and the paths that go on from it.
@@ -75,7 +76,12 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 		return err
 	}
 	c.host = host
-	if c.segments, c.under, err = splitPattern(rt.Path, r.paths); err != nil {
+	opt := r.paths
+	opt.Allow = slices.Concat(opt.Allow, rt.Allow)
+	if c.allowed, err = libertiesOf(opt.Allow); err != nil {
+		return err
+	}
+	if c.segments, c.under, err = splitPattern(rt.Path, opt); err != nil {
 		return err
 	}
 	if c.plan, err = r.plan(rt.Descriptors, rt); err != nil {
@@ -160,21 +166,74 @@ const none = int32(1<<31 - 1)
 // there is none or the request cannot be read, see Caller.Err. It does not
 // allocate.
 func (rs *Routes) Find(c *Caller) int {
+	best := rs.find(c, c.readPath())
+	allowed := rs.allowedBy(best)
+	for _, form := range c.forms {
+		if form != "" {
+			allowed &= rs.allowedBy(rs.find(c, form))
+		}
+	}
+	c.allowed |= allowed
 	if c.Err() != nil {
 		return -1
 	}
+	return best
+}
+
+// allowedBy returns what route i allows, nothing for -1.
+func (rs *Routes) allowedBy(i int) liberties {
+	if i < 0 {
+		return 0
+	}
+	return rs.routes[i].allowed
+}
+
+// PlanFor returns the plan to ask by for c's request, for which Find returned i, and what
+// it costs; nil if it is unlimited. Where routers that decode less of the path find other
+// routes, it asks by all of them. unrouted is the plan without a route.
+func (rs *Routes) PlanFor(c *Caller, i int, unrouted *Plan) (p *Plan, cost int64) {
+	p, cost = rs.planOf(i, unrouted)
+	last := i
+	for _, form := range c.forms {
+		if form == "" {
+			break
+		}
+		if other := rs.find(c, form); other != i && other != last {
+			last = other
+			q, c := rs.planOf(other, unrouted)
+			p, cost = p.and(cost, q, c)
+		}
+	}
+	return p, cost
+}
+
+// planOf returns the plan of route i, nil if it is unlimited, and what it costs; -1 stands
+// for no route.
+func (rs *Routes) planOf(i int, unrouted *Plan) (*Plan, int64) {
+	switch {
+	case i < 0:
+		return unrouted, 0
+	case rs.routes[i].Unlimited:
+		return nil, 0
+	}
+	return rs.routes[i].plan, rs.routes[i].Cost
+}
+
+// find returns the number of the first route that matches c's request if its path is as
+// given, -1 for none.
+func (rs *Routes) find(c *Caller, path string) int {
 	f := finder{rs, c.Method(), none}
 	if host := c.Host(); host != "" {
-		f.find(rs.hosts[host], c.path)
+		f.find(rs.hosts[host], path)
 		if len(rs.below) > 0 {
 			for i := 1; i < len(host); i++ {
 				if host[i] == '.' {
-					f.find(rs.below[host[i:]], c.path)
+					f.find(rs.below[host[i:]], path)
 				}
 			}
 		}
 	}
-	f.find(rs.any, c.path)
+	f.find(rs.any, path)
 	if f.best == none {
 		return -1
 	}

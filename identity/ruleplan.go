@@ -51,6 +51,14 @@ type madePlan struct {
 	plan  *Plan
 }
 
+// of returns the plan of a domain that p stands for.
+func (p *Plan) of(domain string) *Plan {
+	if p.follows == nil {
+		return p
+	}
+	return p.follows.planFor(domain)
+}
+
 // planFor returns the plan for a domain. It allocates when the rules have changed.
 func (f *follower) planFor(domain string) *Plan {
 	lists := f.rules.KeyLists(domain)

@@ -40,20 +40,6 @@ func (s *scratch) fit(v string) string {
 	return s.keep(appendLong(s.buf, []byte(v)))
 }
 
-// parameter returns the value of the first parameter of a name, decoded. A broken
-// escape stands for itself.
-func (s *scratch) parameter(query, name string) string {
-	for rest := query; rest != ""; {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		n, v, _ := strings.Cut(pair, "=")
-		if n == name || len(n) > len(name) && strings.ContainsAny(n, "%+") && s.unescape(n) == name {
-			return s.unescape(v)
-		}
-	}
-	return ""
-}
-
 // unescape decodes a name or value of a query.
 func (s *scratch) unescape(v string) string {
 	if !strings.ContainsAny(v, "%+") {

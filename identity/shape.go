@@ -19,9 +19,7 @@ type Shape struct {
 // host and path, as far as these say. Those of a plan of [Resolver.RulePlan] are for
 // the domain. It leaves out descriptors that such a request cannot have.
 func (p *Plan) Shapes(c *Caller, domain string) [][]Shape {
-	if p.follows != nil {
-		p = p.follows.planFor(domain)
-	}
+	p = p.of(domain)
 	var out [][]Shape
 next:
 	for i := range p.descriptors {

@@ -29,6 +29,7 @@ const (
 	fromBearer
 	fromJWT
 	fromUnverifiedJWT
+	numKinds
 )
 
 // source is a compiled EntryFrom.From.
@@ -64,6 +65,9 @@ func Sources() []string {
 		"header:", "cookie:", "query:", "jwt:", "unverified_jwt:", "param:", "value:",
 	}
 }
+
+// marks is why a name needs a letter or digit.
+const marks = "servers differ in what they make of the rest"
 
 // CheckSource reports what is wrong with text as a source of requests in general, of no
 // route. Whether something is configured that gives it a value, [Resolver.Unknown] says.
@@ -124,6 +128,9 @@ func (r *Resolver) compileSource(text string, route *Route) (source, error) {
 		return source{}, fmt.Errorf("source %q needs a name behind the colon", text)
 	}
 	s := source{kind: k, name: arg}
+	if (k == fromHeader || k == fromCookie || k == fromQuery) && trimMarks(arg) == "" {
+		return source{}, fmt.Errorf("source %q: the name needs an ASCII letter or digit: %s", text, marks)
+	}
 	switch k {
 	case fromHeader:
 		if !isToken(arg) {

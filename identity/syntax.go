@@ -112,50 +112,70 @@ func isSeparator(c byte) bool {
 	return c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';' || c == '='
 }
 
+// cookieBytes are those that a line of cookies may hold, and some that many hold
+// nevertheless: commas, quotes and backslashes. Of the others some readers trim one, as
+// the no-break space, or end a name or a value at it.
+//
+// Source: RFC 6265 §4.1.1.
+var cookieBytes = newByteSet(func(c byte) bool { return c >= ' ' && c < 0x7f })
+
+// eachCookie calls found with the name and the value of each cookie of a line that some
+// reader takes for the one of a name. It returns false if another reader may find others:
+// if one is in quotes, behind an empty pair, where some give up, or only for those who
+// split at commas (RFC 2965) and white space too.
+func eachCookie(line, name string, found func(name, value string)) (ok bool) {
+	if !cookieBytes.hasAll(line) {
+		return false
+	}
+	quotes, empty := 0, false
+	for line != "" {
+		var pair string
+		pair, line, _ = strings.Cut(line, ";")
+		pair = strings.TrimLeft(pair, " ")
+		alike := 0
+		if n, v, valued := strings.Cut(pair, "="); valued && sameName(n, name) {
+			if quotes%2 != 0 || empty {
+				return false
+			}
+			alike++
+			found(n, v)
+		}
+		quotes += strings.Count(pair, `"`)
+		empty = empty || pair == ""
+		for pair != "" {
+			part := pair
+			if i := strings.IndexAny(pair, ", \""); i >= 0 {
+				part, pair = pair[:i], pair[i+1:]
+			} else {
+				pair = ""
+			}
+			if n, _, _ := strings.Cut(strings.TrimLeft(part, "="), "="); sameName(n, name) {
+				alike--
+			}
+		}
+		if alike != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // oneCookie returns the value of the cookie of a name, and whether every reader
 // finds it, and no other: once, not in quotes, with one way to decode it.
 //
-// Source: RFC 6265 §4.2.1; older readers split at commas (RFC 2965) and white
-// space too.
+// Source: RFC 6265 §4.2.1.
 func oneCookie(lines []string, name string) (value string, ok bool) {
 	if len(lines) == 0 {
 		return "", true
 	}
-	exact, alike, quotes := 0, 0, 0
-	empty := false
-	for rest := lines[0]; rest != ""; {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, ";")
-		empty = empty || trimSpace(pair) == "" // where some readers give up
-		if n, v, found := strings.Cut(trimSpace(pair), "="); found && n == name {
-			if quotes%2 != 0 || empty || !isCredential(v) {
-				return "", false
-			}
-			exact++
-			value = v
-		} else if found && sameName(n, name, true) {
-			return "", false
-		}
-		quotes += strings.Count(pair, `"`)
-		for more := pair; more != ""; {
-			var part string
-			if i := strings.IndexAny(more, ", \t\""); i >= 0 {
-				part, more = more[:i], more[i+1:]
-			} else {
-				part, more = more, ""
-			}
-			part, _, _ = strings.Cut(strings.TrimLeft(part, "="), "=")
-			if sameName(part, name, true) {
-				alike++
-			}
-		}
-	}
-	if alike != exact || exact > 1 {
-		return "", false
-	}
+	cookies, exact := 0, true
+	ok = eachCookie(lines[0], name, func(n, v string) {
+		cookies++
+		value, exact = v, n == name && isCredential(v)
+	})
 	// Some readers decode a cookie. What they write themselves escapes nothing that
 	// need not be.
-	return value, !escapesNeedlessly(value)
+	return value, ok && exact && cookies <= 1 && !escapesNeedlessly(value)
 }
 
 // escapesNeedlessly reports whether v has an escape of a character that no encoder
@@ -169,76 +189,100 @@ func escapesNeedlessly(v string) bool {
 	return false
 }
 
-// oneParameter returns the value of the query's parameter of a name, and
-// whether every reader finds it, and no other.
+// eachParameter calls found with the name and the value, as they are written, of each
+// parameter of a query that some reader takes for the one of a name. It returns false if
+// readers decode the query in several ways.
 //
 // Source: WHATWG URL, "application/x-www-form-urlencoded"; older readers split at
 // semicolons too (HTML 4.01 §B.2.2).
-func oneParameter(query, name string) (value string, ok bool) {
-	exact, alike := 0, 0
+func eachParameter(query, name string, found func(name, value string)) (ok bool) {
 	for rest := query; rest != ""; {
 		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		if n, v, _ := strings.Cut(pair, "="); n == name || len(n) > len(name) && strings.EqualFold(n, url.QueryEscape(name)) {
-			exact++
-			value = v
-		}
-		for more := pair; more != ""; {
-			var part string
-			part, more, _ = strings.Cut(more, ";")
-			part, _, _ = strings.Cut(part, "=")
-			if sameName(part, name, true) {
-				alike++
+		for pair, rest, _ = strings.Cut(rest, "&"); pair != ""; {
+			n, v, _ := strings.Cut(pair, "=")
+			if sameName(n, name) {
+				found(n, v)
 			}
+			i := strings.IndexByte(pair[1:], ';')
+			if i < 0 {
+				break
+			}
+			pair = pair[1+i:] // with the semicolon: to most this is no name
 		}
 	}
-	return value, alike == exact && exact <= 1
+	return !hasBrokenEscape(query)
 }
 
-// sameName reports whether some reader takes s, the name of a cookie or of a
-// parameter as it is written, for name: decoded, twice at most, up to a bracket or
-// a NUL, with whatever is no letter or digit for an underscore, as PHP and others
-// read it, and in any case if that is asked for.
-func sameName(s, name string, anyCase bool) bool {
-	if len(s) < len(name) {
-		return false
-	}
-	i := 0
-	next := func() (ch byte, more bool) {
-		if i >= len(s) {
-			return 0, false
-		}
-		ch, n := unescapeAt(s[i:])
-		i += n
-		return ch, true
-	}
-	ch, more := next()
-	for more && (ch <= ' ' || ch == '?' || ch == '+') {
-		ch, more = next()
-	}
-	for at := 0; at < len(name); at++ {
-		if !more || foldName(ch) != foldName(name[at]) || !anyCase && isAlnum(ch) && ch != name[at] {
+// oneParameter returns the value of the query's parameter of a name, and
+// whether every reader finds it, and no other.
+func oneParameter(query, name string) (value string, ok bool) {
+	parameters, exact := 0, true
+	ok = eachParameter(query, name, func(n, v string) {
+		parameters++
+		value, exact = v, n == name || len(n) > len(name) && strings.EqualFold(n, url.QueryEscape(name))
+	})
+	return value, ok && exact && parameters <= 1
+}
+
+// hasBrokenEscape reports whether a query has a percent sign that begins no escape: some
+// readers keep it, some drop it, and to some %u0061 is a letter.
+func hasBrokenEscape(query string) bool {
+	for {
+		_, after, found := strings.Cut(query, "%")
+		if !found {
 			return false
 		}
-		ch, more = next()
+		if len(after) < 2 || !isHex(after[0]) || !isHex(after[1]) {
+			return true
+		}
+		query = after[2:]
 	}
-	for more && (ch == ' ' || ch == '\t' || ch == '+') {
-		ch, more = next()
-	}
-	return !more || ch == '[' || ch == 0
 }
 
-// unescapeAt returns the byte that s begins with, decoded twice at most, and how
+// sameName reports whether some reader takes s, the name of a cookie, a parameter or a
+// field as it is written, for name. Letters and digits alone tell names apart, in any
+// case, as readers drop what else stands around a name, or read it as an underscore. A
+// name may end at a bracket or a NUL.
+func sameName(s, name string) bool {
+	if strings.Contains(s, "%25%") { // an escape is escaped itself
+		if decoded, err := url.PathUnescape(s); err == nil {
+			s = decoded
+		}
+	}
+	ended := false
+	for s != "" {
+		ch, n := unescapeAt(s)
+		s = s[n:]
+		if !isAlnum(ch) {
+			ended = ended || ch == '[' || ch == ']' || ch == 0
+			continue
+		}
+		if name = trimMarks(name); name == "" {
+			return ended
+		}
+		if lower(ch) != lower(name[0]) {
+			return false
+		}
+		name, ended = name[1:], false
+	}
+	return trimMarks(name) == ""
+}
+
+// trimMarks returns s from its first letter or digit on.
+func trimMarks(s string) string {
+	for s != "" && !isAlnum(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+// unescapeAt returns the byte that s begins with, decoded as often as it can be, and how
 // many bytes it takes.
 func unescapeAt(s string) (ch byte, size int) {
-	ch, ok := unescapeByte(s)
-	switch {
-	case !ok:
-		return s[0], 1
-	case ch == '%' && len(s) >= 5 && isHex(s[3]) && isHex(s[4]):
-		return unhex(s[3])<<4 | unhex(s[4]), 5
+	for ch, size = s[0], 1; ch == '%' && len(s) >= size+2 && isHex(s[size]) && isHex(s[size+1]); size += 2 {
+		ch = unhex(s[size])<<4 | unhex(s[size+1])
 	}
-	return ch, 3
+	return ch, size
 }
 
 // unescapeByte returns the byte that s begins with the escape of, and false if it begins
@@ -248,14 +292,6 @@ func unescapeByte(s string) (c byte, ok bool) {
 		return 0, false
 	}
 	return unhex(s[1])<<4 | unhex(s[2]), true
-}
-
-// foldName returns c as in the name of a variable, in lower case.
-func foldName(c byte) byte {
-	if !isAlnum(c) {
-		return '_'
-	}
-	return lower(c)
 }
 
 // lower returns c, a capital letter in lower case.

@@ -23,7 +23,9 @@ type TokenOptions struct {
 type TokenVerifier interface {
 	// Verify returns what a token of at most 8192 bytes says, or why it is not believed.
 	// It is asked for each request that has a token, so it must not wait. The claims are
-	// not changed afterwards.
+	// not changed afterwards. Beside expired, not_yet_valid, issued_in_future and no_expiry it
+	// may return what a token says that is right but for its time: an upstream may still serve
+	// its user, who is counted beside the address and has no tier.
 	Verify(token string) (Claims, Rejection)
 	io.Closer
 }
@@ -80,14 +82,14 @@ func newTokens(o TokenOptions) (*tokens, error) {
 	return &tokens{from, o.Verifier}, nil
 }
 
-// verify returns what token says, nil and why if it is not believed.
+// verify returns what token says, and why if it is not believed.
 func (t *tokens) verify(token string) (Claims, failure) {
 	if len(token) > maxToken {
 		return nil, tokenTooLong
 	}
 	all, why := t.verifier.Verify(token)
 	if why != "" {
-		return nil, why.failure()
+		return all, why.failure()
 	}
 	return all, believed
 }

@@ -32,7 +32,7 @@ func TestTold(t *testing.T) {
 			t.Errorf("once all is found out %s\nwant %s", got, want)
 		}
 	}
-	const request = "HEAD /a/./b?x=1 HTTP/1.1\nHost: Example.com:80\nX-Forwarded-For: 203.0.113.7\nX-User: u1\nX-Tier:  gold \nUser-Agent: curl/8"
+	const request = "HEAD /a/%62/?x=1 HTTP/1.1\nHost: Example.com:80\nX-Forwarded-For: 203.0.113.7\nX-User: u1\nX-Tier:  gold \nUser-Agent: curl/8"
 	f("10.0.0.1:99", request, `203.0.113.7 GET example.com /a/b "u1" "gold" "curl/8"`)
 	f("192.0.2.1:99", request, `192.0.2.1 GET example.com /a/b "" "" "curl/8"`) // nobody whom we believe
 	f("[2001:db8::1]:99", "GET / HTTP/1.1\nHost: a", `2001:db8::1 GET a / "" "" ""`)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -78,6 +79,71 @@ func (from claimants) first(c *Caller, what known, mayAsk bool) string {
 	return ""
 }
 
+// party is somebody whom a request may be from, and the kind of credential that says so.
+type party struct {
+	user, tier string
+	by         kind
+	late       bool // his token is
+}
+
+// findParties returns whom the request may be from, if that may be several: the users that
+// credentials of several kinds prove, and the user of a token that is right but for its
+// time, who has no tier and stands beside whom else it is from. An upstream may serve each.
+func (c *Caller) findParties() []party {
+	if c.known&knownParties != 0 {
+		return c.parties
+	}
+	c.known |= knownParties
+	c.parties = c.parties[:0]
+	first, from := c.User(), c.r.user
+	if len(c.late) == 0 && !slices.ContainsFunc(from, func(f claimant) bool { return f.kind != from[0].kind }) {
+		return nil
+	}
+	c.r.tokens.claim(c, "")
+	c.r.keys.identify(c)
+	add := func(one party) {
+		if !slices.ContainsFunc(c.parties, func(p party) bool { return p.user == one.user }) {
+			c.parties = append(c.parties, one)
+		}
+	}
+	var known [numKinds]bool // kinds of credentials of which a user is
+	late := ""
+	for i, f := range from {
+		if known[f.kind] {
+			continue
+		}
+		if user := from[i:i+1].first(c, knownUser, true); user != "" {
+			known[f.kind] = true
+			add(party{user: user, tier: c.tierOf(user, f.kind), by: f.kind})
+		} else if f.kind == fromJWT {
+			late = cmp.Or(late, c.text.fit(c.late[f.name]))
+		}
+	}
+	if late != "" {
+		if first == "" {
+			add(party{tier: c.Tier()})
+		}
+		add(party{user: late, late: true})
+	}
+	return c.parties
+}
+
+// tierOf returns the tier of a user whom a credential of a kind proves, by what that says
+// and the file of keys.
+func (c *Caller) tierOf(user string, by kind) string {
+	was := c.found
+	c.user, c.believed = user, by == fromHeader
+	if by != fromJWT {
+		c.claims = nil
+	}
+	if by != fromAPIKey {
+		c.keyRow = nil
+	}
+	tier := c.r.tier.first(c, knownTier, true)
+	c.found = was
+	return tier
+}
+
 // identify finds out the request's API key.
 func (k *apiKeys) identify(c *Caller) {
 	if c.known&knownKey != 0 || k == nil {
@@ -135,8 +201,10 @@ func (t *tokens) claim(c *Caller, name string) string {
 	if c.known&knownToken == 0 {
 		c.known |= knownToken
 		if c.Check() == nil && c.token != "" {
-			var why failure
-			if c.claims, why = t.verify(c.token); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
+			all, why := t.verify(c.token)
+			if why == believed {
+				c.claims = all
+			} else if c.late = all; !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
 				c.r.reports.fail(c, why)
 			}
 		}
@@ -152,15 +220,12 @@ func unverifiedClaim(c *Caller, name string) string {
 	} else if c.Check() == nil {
 		token = c.token
 	}
-	if len(token) > maxToken {
+	if len(token) > maxToken || !isJWS(token) {
 		return ""
 	}
-	_, rest, ok := strings.Cut(token, ".")
-	payload, signature, ok2 := strings.Cut(rest, ".")
-	if !ok || !ok2 || strings.IndexByte(signature, '.') >= 0 {
-		return ""
-	}
-	b, err := base64.RawURLEncoding.DecodeString(payload)
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	b, err := base64.RawURLEncoding.Strict().DecodeString(payload)
 	if err != nil {
 		return ""
 	}

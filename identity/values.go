@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"net/http"
 	"strings"
 )
 
@@ -18,21 +17,17 @@ func (s *source) value(c *Caller) (string, error) {
 		return client(c, s.width), nil
 	case fromMethod:
 		return c.Method(), c.methodErr
-	case fromPath:
+	case fromPath, fromParam:
 		p, err := c.Path()
-		return c.text.fit(p), err
+		return s.ofPath(c, p), err
 	case fromHost:
 		if h := c.Host(); h != "" || c.hostErr != nil {
 			return c.text.fit(h), c.hostErr
 		}
 		// HTTP/1.0 does without: nobody gets out of a limit on it that way.
 		return "unknown", nil
-	case fromHeader:
-		return c.text.spell(header(c.f.Header, s.name), s.fold), nil
-	case fromCookie:
-		return c.text.spell(cookie(c.f.Header, s.name), s.fold), nil
-	case fromQuery:
-		return c.text.spell(c.text.parameter(c.f.Query, s.name), s.fold), nil
+	case fromHeader, fromCookie, fromQuery:
+		return "", nil // it may have several: see appendReadings
 	case fromValue:
 		return s.name, nil
 	case fromAPIKey:
@@ -41,15 +36,20 @@ func (s *source) value(c *Caller) (string, error) {
 		return c.r.tokens.claim(c, s.name), nil
 	case fromUnverifiedJWT:
 		return c.text.fit(unverifiedClaim(c, s.name)), nil
-	case fromParam:
-		p, err := c.Path()
-		v := segmentOf(p, s.segment)
-		if s.fold {
-			v = c.text.unescapeSegment(v)
-		}
-		return c.text.spell(v, s.fold), err
 	}
 	panic("identity: no value of this kind")
+}
+
+// ofPath returns the value of a source of the path, if that is path.
+func (s *source) ofPath(c *Caller, path string) string {
+	if s.kind == fromPath {
+		return c.text.fit(path)
+	}
+	v := segmentOf(path, s.segment)
+	if s.fold {
+		v = c.text.unescapeSegment(v)
+	}
+	return c.text.spell(v, s.fold)
 }
 
 // client returns whom a limit is on: the user, else the API key, else the
@@ -66,24 +66,6 @@ func client(c *Caller, w width) string {
 		b = w.appendTo(append(c.text.buf, "address:"...), c.Address())
 	}
 	return c.text.keep(b)
-}
-
-// cookie returns the value of the first cookie of a name.
-//
-// Source: RFC 6265 §5.4, and §4.2.1 for its form.
-func cookie(h http.Header, name string) string {
-	for _, line := range h["Cookie"] {
-		for line != "" {
-			var pair string
-			pair, line, _ = strings.Cut(line, ";")
-			n, v, ok := strings.Cut(trimSpace(pair), "=")
-			if !ok || trimSpace(n) != name {
-				continue
-			}
-			return cookieValue(v)
-		}
-	}
-	return ""
 }
 
 // cookieValue returns the value of a cookie as it is counted: without quotes.

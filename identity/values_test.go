@@ -42,9 +42,11 @@ func TestCookie(t *testing.T) {
 	}
 	f("a", "sid=a")
 	f("a", "x=y; sid=a; sid=b")
-	f("a", "x=y", "z;sid = \"a\"")
+	f("a", "x=y", "z;sid = a")
 	f("a=b", "sid=a=b")
-	f("", "SID=a", "xsid=b", "sid", "sid=", `sid=""`)
+	f("", "xsid=b", "sid=")
+	f("a", "SID=a")
+	f(`""`, `sid=""`) // to some a value in quotes
 	f("", "")
 	f("", strings.Repeat(";", 10_000))
 }
@@ -61,9 +63,9 @@ func TestQuery(t *testing.T) {
 	f("v", "x=y&k=v&k=w")
 	f("v", "%6b=v")
 	f("a b c", "k=a+b%20c")
-	f("%zz%", "k=%zz%")
 	f("a=b", "k=a=b")
-	f("", "K=v&kk=v&k&k=")
+	f("", "kk=v&k&k=")
+	f("v", "K=v")
 	f("", "")
 }
 

@@ -22,6 +22,8 @@ const (
 	FailedRefused
 	// FailedCanceled: the caller canceled the call.
 	FailedCanceled
+	// FailedOpen: the circuit breaker was open. No call was made.
+	FailedOpen
 	// FailedOther is the rest.
 	FailedOther
 
@@ -30,7 +32,7 @@ const (
 
 // String returns the label of a failure.
 func (f Failure) String() string {
-	return [failures]string{"none", "timeout", "busy", "unreachable", "server_error", "canceled", "other"}[min(f, FailedOther)]
+	return [failures]string{"none", "timeout", "busy", "unreachable", "server_error", "canceled", "breaker_open", "other"}[min(f, FailedOther)]
 }
 
 // Calls measures the calls of a shared store. Safe for concurrent use.
@@ -54,7 +56,7 @@ func NewCalls() *Calls {
 		}, []string{"result"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_shared_store_errors_total",
-			Help: "Failed calls of the shared store, by kind: no response in time (timeout), too many calls waiting (busy), no server reachable (unreachable), an error response (server_error), canceled by the caller (canceled), other.",
+			Help: "Decisions made without the shared store, and other calls without an answer, by kind: no response in time (timeout), too many calls waiting (busy), no server reachable (unreachable), an error response (server_error), canceled by the caller (canceled), the circuit breaker was open (breaker_open), other.",
 		}, []string{"kind"}),
 	}
 	c.ok, c.failed = c.duration.WithLabelValues("ok"), c.duration.WithLabelValues("error")
@@ -64,12 +66,15 @@ func NewCalls() *Calls {
 	return c
 }
 
-// Observe counts a call that took so long and ended so.
+// Observe times a call that ended so.
 func (c *Calls) Observe(took time.Duration, f Failure) {
 	if f == NoFailure {
 		c.ok.Observe(took.Seconds())
 		return
 	}
 	c.failed.Observe(took.Seconds())
-	c.failures[min(f, FailedOther)].Inc()
 }
+
+// CountFailure counts a decision that was made without the store, or another call without an
+// answer.
+func (c *Calls) CountFailure(f Failure) { c.failures[min(f, FailedOther)].Inc() }

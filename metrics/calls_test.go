@@ -13,21 +13,23 @@ func TestCalls(t *testing.T) {
 	c.Observe(150*time.Microsecond, metrics.NoFailure)
 	c.Observe(3*time.Millisecond, metrics.NoFailure)
 	c.Observe(20*time.Millisecond, metrics.FailedTimeout)
-	c.Observe(0, metrics.FailedBusy)
-	c.Observe(0, metrics.FailedBusy)
 	c.Observe(time.Millisecond, metrics.Failure(200))
+	for _, f := range []metrics.Failure{metrics.FailedTimeout, metrics.FailedBusy, metrics.FailedBusy, metrics.FailedOpen, metrics.Failure(200)} {
+		c.CountFailure(f)
+	}
 	text := scrape(t, metrics.New(metrics.Options{Calls: c}))
 	for _, want := range []string{
 		`weir_shared_store_call_duration_seconds_bucket{result="ok",le="0.0001"} 0`,
 		`weir_shared_store_call_duration_seconds_bucket{result="ok",le="0.0002"} 1`,
 		`weir_shared_store_call_duration_seconds_bucket{result="ok",le="0.005"} 2`,
 		`weir_shared_store_call_duration_seconds_count{result="ok"} 2`,
-		`weir_shared_store_call_duration_seconds_count{result="error"} 4`,
+		`weir_shared_store_call_duration_seconds_count{result="error"} 2`,
 		`weir_shared_store_errors_total{kind="timeout"} 1`,
 		`weir_shared_store_errors_total{kind="busy"} 2`,
 		`weir_shared_store_errors_total{kind="unreachable"} 0`,
 		`weir_shared_store_errors_total{kind="server_error"} 0`,
 		`weir_shared_store_errors_total{kind="canceled"} 0`,
+		`weir_shared_store_errors_total{kind="breaker_open"} 1`,
 		`weir_shared_store_errors_total{kind="other"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -50,11 +50,13 @@ func collectUnmatched(all []Unmatched, out sink) {
 }
 
 func collectConnections(all []Connections, out sink) {
-	refused := out.counters("weir_connections_refused_total", "Connections closed on arrival: the client had its maximum of open connections and none was idle (client), or the listener had its maximum and none was idle (full).", "listener", "reason")
+	refused := out.counters("weir_connections_refused_total", "Connections closed on arrival: the client had its maximum of open connections and none was idle (client), the listener had its maximum and none was idle (full), a load balancer of http.proxy_protocol sent no good PROXY header (proxy_missing), or another peer sent one (proxy_unasked).", "listener", "reason")
 	closed := out.counters("weir_connections_closed_total", "Open connections closed by a bound: the longest idle one, to make room on the listener (full) or for the same client (client), or an upgraded one without traffic (idle).", "listener", "reason")
 	for _, n := range all {
 		refused.count(n.RefusedClient, n.Listener, "client")
 		refused.count(n.RefusedFull, n.Listener, "full")
+		refused.count(n.RefusedProxy, n.Listener, "proxy_missing")
+		refused.count(n.RefusedUnasked, n.Listener, "proxy_unasked")
 		closed.count(n.ClosedFull, n.Listener, "full")
 		closed.count(n.ClosedClient, n.Listener, "client")
 		closed.count(n.ClosedIdle, n.Listener, "idle")

@@ -6,7 +6,8 @@ type Identity struct {
 	Untrusted []UntrustedField
 }
 
-// IdentityFailure is how many credentials were not believed, for one reason.
+// IdentityFailure is how many credentials were not believed, or paths not read, for one
+// reason.
 type IdentityFailure struct {
 	Kind, Reason string
 	Count        uint64
@@ -20,7 +21,7 @@ type UntrustedField struct {
 }
 
 func (i Identity) collect(out sink) {
-	failures := out.counters("weir_identity_failures_total", "Rejected credentials, by kind (jwt, api_key, credential: several or malformed, header: of a trusted proxy) and reason.", "kind", "reason")
+	failures := out.counters("weir_identity_failures_total", "Rejected credentials, paths and trailers, by kind (jwt, api_key, credential: several or malformed, header: of a trusted proxy, path: of a request refused with 400, trailer: not forwarded) and reason.", "kind", "reason")
 	for _, f := range i.Failures {
 		failures.count(f.Count, f.Kind, f.Reason)
 	}

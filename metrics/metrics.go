@@ -95,10 +95,11 @@ type Connections struct {
 	// Listener is its section of the configuration.
 	Listener string
 	// RefusedClient were closed as they came, since their client held its share, and
-	// RefusedFull as all places were taken;
+	// RefusedFull as all places were taken; RefusedProxy lacked the PROXY header that
+	// their peer must send, and RefusedUnasked had one that theirs must not;
 	// ClosedFull and ClosedClient were idle and made room for others, of all and of
 	// the same client; ClosedIdle were upgraded, and nothing moved on them.
-	RefusedClient, RefusedFull, ClosedFull, ClosedClient, ClosedIdle uint64
+	RefusedClient, RefusedFull, RefusedProxy, RefusedUnasked, ClosedFull, ClosedClient, ClosedIdle uint64
 }
 
 // Unmatched is how many requests to a domain met no rule.

@@ -74,7 +74,7 @@ func (s Shared) collect(out sink) {
 	unused.count(s.Stranded, "lost")
 	out.gauge("weir_shared_store_overshoot_max_units", "Largest observed number of units above a limit with eventual consistency; weir_limit_max_overshoot_units is the bound.", float64(s.Overshot))
 	out.counter("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store was unavailable.", s.Degraded)
-	out.gauge("weir_shared_store_debt_keys", "Keys with units admitted during an outage and not yet charged to the shared store.", float64(s.Debts))
+	out.gauge("weir_shared_store_debt_keys", "Keys with units not yet charged to the shared store, or with a call that is sent again until it is answered.", float64(s.Debts))
 	debts := out.counters("weir_shared_store_debt_units_total", "Units admitted while the shared store was unavailable: charged to it afterwards (charged) or never (lost).", "result")
 	debts.count(s.DebtPaid, "charged")
 	debts.count(s.DebtLost, "lost")

@@ -18,9 +18,9 @@ type Consistency struct {
 	// hundredth of the shorter of the two and a minute, if that is longer. It is never
 	// more than half of the time that Burst takes.
 	LeaseTTL time.Duration
-	// Loose lends the whole burst of a bucket (leased): the units that flow in
-	// during LeaseTTL may then be admitted beyond it. Zero means that as much is
-	// kept back, so that the limit holds exactly.
+	// Loose lends units of a bucket also while it is full (leased): those that flow
+	// in during LeaseTTL may then be admitted beyond the burst. Zero means that
+	// units end, or more are charged, so that the limit holds exactly.
 	Loose bool
 	// Share is into how many fetches a node divides its share of what remains
 	// (leased). Zero means 4.

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
@@ -69,9 +70,6 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 			store.Down.Store(true)
 			for range 2 {
 				for _, h := range handles {
-					if _, err := s.Cancel(context.Background(), h); !errors.Is(err, reserve.ErrUnavailable) {
-						t.Errorf("%s, %s: cancel while the store is away: %v", mode, policy, err)
-					}
 					if _, err := s.Commit(context.Background(), h, 10); !errors.Is(err, reserve.ErrUnavailable) {
 						t.Errorf("%s, %s: commit while the store is away: %v", mode, policy, err)
 					}
@@ -102,6 +100,47 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
+// A caller that does not come again leaves nothing half settled: the node goes on until the
+// store has answered.
+func TestSettledInTheBackground(t *testing.T) {
+	store := clocked.NewFailing(t)
+	l := weir.PerHour(1000, algorithm.FixedWindow)
+	l.Consistency = params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny}
+	lim, err := weir.New(store, weir.Limits{l}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := reserve.New(lim, reserve.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Reserve(t.Context(), request(100, "ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Down.Store(true)
+	for range 2 {
+		if _, err := s.Commit(t.Context(), res.Handle, 250); err == nil {
+			t.Fatal("settled without a store")
+		}
+	}
+	store.Down.Store(false)
+	servertest.Await(t, "the commit to be made", func() bool {
+		r := request(1, "ann")
+		r.Verb = weir.Peek
+		d, err := lim.Decide(t.Context(), r)
+		return err == nil && d.Remaining == 750
+	})
+	if got, err := s.Commit(t.Context(), res.Handle, 10); !errors.Is(err, reserve.ErrSettled) || got.Actual != 250 {
+		t.Errorf("another cost: %+v, %v", got, err)
+	}
+	store.Down.Store(true)
+	if _, err := s.Cancel(t.Context(), res.Handle); err == nil {
+		t.Error("settled without a store")
+	}
+	s.Close() // though the store is still away
+}
+
 // Regions have a store each, and share the secret: a reservation is settled where it
 // was made, whatever a client tries.
 func TestReservationsOfRegions(t *testing.T) {
@@ -129,12 +168,17 @@ func TestReservationsOfRegions(t *testing.T) {
 	unnamed.settled("x"+unnamed.reserve(10, "ann"), reserve.ErrHandle)
 }
 
-// A bucket charges time: units that were charged at another rate are given back for
-// the time that they took.
-func TestSettleAtTheRateOfTheCharge(t *testing.T) {
+// Units that were charged at another rate are given back as they are, less those that
+// have flowed in since at the higher of both rates.
+func TestSettleUnitsOfAnotherRate(t *testing.T) {
 	for _, c := range []struct {
-		before, after, back int64 // of 1000 units
-	}{{10_000, 5000, 500}, {10_000, 100, 10}, {100, 10_000, 100_000}, {7, 7, 1000}, {3, 7, 2333}} {
+		before, after int64
+		later         time.Duration
+		back          int64 // of 1000 units
+	}{
+		{10_000, 5000, 0, 1000}, {10_000, 100, 0, 1000}, {100, 10_000, 0, 1000}, {7, 7, 0, 1000}, {3, 7, 0, 1000},
+		{10_000, 100, 3 * time.Minute, 500}, {100, 10_000, 3 * time.Minute, 500}, {10_000, 100, 6 * time.Minute, 0},
+	} {
 		store := clocked.New(t)
 		limit := func(n int64) *weir.Limit {
 			l := &weir.Limit{Name: "tokens", Algorithm: algorithm.TokenBucket, Count: n, Period: time.Hour, Burst: 200_000}
@@ -142,7 +186,9 @@ func TestSettleAtTheRateOfTheCharge(t *testing.T) {
 		}
 		before := newDesk(t, store, weir.Limits{limit(c.before)}, reserve.Options{Secret: secret})
 		after := newDesk(t, store, weir.Limits{limit(c.after)}, reserve.Options{Secret: secret})
+		before.reserve(100_000, "ann") // so that it is not full again
 		h := before.reserve(1000, "ann")
+		store.Advance(c.later)
 		left := func() int64 {
 			r := request(1, "ann")
 			r.Verb = weir.Peek
@@ -157,7 +203,7 @@ func TestSettleAtTheRateOfTheCharge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := left() - was; got < c.back-1 || got > c.back {
-			t.Errorf("1000 units charged at %d an hour gave back %d at %d an hour, want %d", c.before, got, c.after, c.back)
+			t.Errorf("1000 units charged at %d an hour gave back %d at %d an hour after %s, want %d", c.before, got, c.after, c.later, c.back)
 		}
 	}
 }

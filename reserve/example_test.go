@@ -41,11 +41,14 @@ func Example() {
 	}
 	ask(500)
 
-	_, err = r.Commit(ctx, res.Handle, 120)
-	fmt.Println(err)
+	again, err := r.Commit(ctx, res.Handle, 120) // as a caller does that has not heard the answer
+	fmt.Println(again.Actual, err)
+	other, err := r.Commit(ctx, res.Handle, 200)
+	fmt.Println(other.Actual, err)
 	// Output:
 	// true 200
 	// false 200
 	// true 380
-	// reserve: the reservation was settled before
+	// 120 <nil>
+	// 120 reserve: the reservation was settled before, with 120
 }

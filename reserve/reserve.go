@@ -11,6 +11,18 @@
 // that loses the last writes, a restart without persistence) settles a reservation
 // once more. A reservation that nobody settles stays spent in full. Where several regions have a store each, a
 // reservation is settled in the region in which it was made.
+//
+// A reservation is settled key by key, as a store can only do at once what lies
+// together. Beside the counters of each key lies a mark that says what was settled, in
+// the same call as the correction:
+//
+//	           first key            second key
+//	commit 60  mark 60, +50         no answer            the caller hears ErrUnavailable
+//	commit 60  mark 60 is there     mark 60, +50         settled: what was missing is done
+//	commit 40  mark 60 is there     mark 60 is there     ErrSettled, with 60
+//
+// The mark of the first key decides what is settled, so calls that differ cannot each
+// settle a part. A call without an answer is made again in the background.
 package reserve
 
 import (
@@ -18,14 +30,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
+	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/micros"
-	"github.com/weirlimit/weir/params"
 )
 
 // Can be returned by a [Reserver].
@@ -39,7 +50,8 @@ var (
 	// ErrRegion: the reservation was made in another region, or says none.
 	ErrRegion = errors.New("reserve: the reservation was made in another region: settle it there")
 	// ErrUnavailable: the store did not answer, so that it is not known whether the
-	// reservation is settled. Try again: ErrSettled then says that it was.
+	// reservation is settled. It will be, in the background; the same call again says
+	// whether it is.
 	ErrUnavailable = errors.New("reserve: store unavailable: try again")
 	// ErrUnsupported: the request meets a limit that cannot take back part of
 	// what it gave, or cannot be found again from a handle.
@@ -78,44 +90,14 @@ type Reserver struct {
 	signer  signer
 	ttl     time.Duration
 	region  string
-	// marks admit each reservation's id once. They differ in nothing but how
-	// long they remember it, each twice as long as the one before: all share
-	// the counter of an id.
-	marks []*weir.Limit
+	repeats repeats
+	// marks are of what was settled, ownMarks of what the node counted alone.
+	marks, ownMarks *weir.Limit
 }
 
-// settleSlack is how much longer than a reservation the mark of its settling
-// lives. It covers the time between looking and settling.
+// settleSlack is how much longer than a reservation a mark of its settling lives: so long
+// a call that had no answer may be repeated.
 const settleSlack = 10 * time.Minute
-
-func newMarks() ([]*weir.Limit, error) {
-	var marks []*weir.Limit
-	for period := settleSlack; ; period *= 2 {
-		m := &weir.Limit{
-			Name: "settled reservations", Scope: "\x1freserve", Algorithm: algorithm.FixedWindow,
-			Count: 1, Period: period, Params: params.Params{Anchor: params.AnchorFirst},
-			// Two nodes that each marked on its own would settle twice, and so would two
-			// servers of a ring.
-			Consistency: params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny, Pinned: true},
-		}
-		if err := m.Compile(); err != nil {
-			return nil, err
-		}
-		if marks = append(marks, m); period >= MaxTTL+settleSlack {
-			return marks, nil
-		}
-	}
-}
-
-// mark returns the mark that remembers an id for at least d.
-func (s *Reserver) mark(d time.Duration) *weir.Limit {
-	for _, m := range s.marks {
-		if m.Period >= d {
-			return m
-		}
-	}
-	return s.marks[len(s.marks)-1]
-}
 
 // New returns a reserver that spends through lim.
 func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
@@ -137,11 +119,9 @@ func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
 		secret = make([]byte, 32)
 		rand.Read(secret)
 	}
-	marks, err := newMarks()
-	if err != nil {
-		return nil, err
-	}
-	return &Reserver{limiter: lim, signer: newSigner(secret), ttl: opt.TTL, region: opt.Region, marks: marks}, nil
+	return &Reserver{
+		limiter: lim, signer: newSigner(secret), ttl: opt.TTL, region: opt.Region, marks: newMark(opt.TTL, false), ownMarks: newMark(opt.TTL, true),
+	}, nil
 }
 
 // Reservation is the answer to a request to reserve.
@@ -180,11 +160,11 @@ func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, e
 	if err := refundable(r.Ops()); err != nil {
 		return Reservation{}, errors.Join(err, s.limiter.Cancel(ctx, r))
 	}
-	t.charges = appendCharges(t.charges, r.Ops())
+	t.charge(s.limiter.Store(), r.Ops())
 	now := int64(0)
 	if ops := r.Ops(); len(ops) > 0 {
 		now = ops[0].Now
-	} else if now, err = s.look(ctx, t.id); err != nil {
+	} else if _, now, err = s.look(ctx, &t, &slot{key: string(t.id[:])}); err != nil {
 		return Reservation{}, err
 	}
 	t.expires = now + s.ttl.Microseconds()
@@ -251,23 +231,24 @@ type Settlement struct {
 // whether it is there or not. Units whose window is over are not given back, nor
 // those of a bucket that have flowed in since: after the kept ones.
 //
-// It returns ErrHandle, ErrRegion, ErrExpired or ErrSettled. After any other error,
-// such as ErrUnavailable, it may be called again: the reservation is settled once,
-// and ErrSettled then says that an earlier call was heard.
+// It returns ErrHandle, ErrRegion, weir.ErrNode or ErrExpired; or ErrSettled with what was
+// settled, where that is something else. The same call again is answered as the first was.
+// After any other error, such as ErrUnavailable, the reservation is settled in the
+// background if the store answers in time, and the call may be made again.
 func (s *Reserver) Commit(ctx context.Context, handle string, actual int64) (Settlement, error) {
 	if actual < 0 || actual > weir.MaxCost {
 		return Settlement{}, weir.ErrCost
 	}
-	return s.settle(ctx, handle, actual, false)
+	return s.settle(ctx, handle, committed(actual))
 }
 
 // Cancel settles a reservation as if it had never been made. Errors are as
 // those of Commit.
 func (s *Reserver) Cancel(ctx context.Context, handle string) (Settlement, error) {
-	return s.settle(ctx, handle, 0, true)
+	return s.settle(ctx, handle, canceled)
 }
 
-func (s *Reserver) settle(ctx context.Context, handle string, actual int64, cancel bool) (Settlement, error) {
+func (s *Reserver) settle(ctx context.Context, handle string, o outcome) (Settlement, error) {
 	t, err := s.signer.open(handle)
 	if err != nil {
 		return Settlement{}, err
@@ -275,115 +256,133 @@ func (s *Reserver) settle(ctx context.Context, handle string, actual int64, canc
 	if t.region != s.region {
 		return Settlement{}, ErrRegion
 	}
-	now, err := s.look(ctx, t.id)
-	if err != nil {
-		return Settlement{}, err
+	if node, _ := weir.NodeOf(s.limiter.Store(), s.marks); t.node != 0 && t.node != node {
+		return Settlement{}, weir.ErrNode
 	}
-	if now >= t.expires {
+	out, err := s.settleOnce(ctx, &t, o)
+	if err != nil && !isFinal(err) {
+		s.repeats.begin(t.id, func(ctx context.Context) bool {
+			_, err := s.settleOnce(ctx, &t, o)
+			return err == nil || isFinal(err)
+		})
+	}
+	return out, err
+}
+
+// Close ends the settlements that are repeated in the background, and waits for them: before
+// the store is closed. Others may still settle those reservations.
+func (s *Reserver) Close() { s.repeats.end() }
+
+// isFinal reports whether an error says what became of a reservation, or that nothing will.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrExpired) || errors.Is(err, ErrSettled) || errors.Is(err, weir.ErrClosed)
+}
+
+// settleOnce settles t at each of its slots that has not settled it.
+func (s *Reserver) settleOnce(ctx context.Context, t *ticket, o outcome) (Settlement, error) {
+	slots := s.slots(t, o)
+	settled, now, err := s.look(ctx, t, &slots[0])
+	switch {
+	case err != nil:
+		return Settlement{}, err
+	case settled == 0 && now >= t.expires:
 		return Settlement{}, ErrExpired
+	case settled == 0:
+		if settled, err = s.settleSlot(ctx, t, &slots[0], o, now); err != nil {
+			return Settlement{}, err
+		}
 	}
-	ops := make([]weir.Op, 1, 1+len(t.charges))
-	ops[0] = weir.Op{Key: string(t.id[:]), Limit: s.mark(micros.Duration(t.expires-now) + settleSlack), Cost: 1}
-	ops = s.corrections(ops, &t, actual, cancel)
-	d, err := s.limiter.Apply(ctx, ops)
+	if settled != o { // by an earlier call, or one at the same time: what that left is done
+		slots = s.slots(t, settled)
+	}
+	for i := range slots[1:] {
+		if _, err := s.settleSlot(ctx, t, &slots[i+1], settled, now); err != nil {
+			return Settlement{}, err
+		}
+	}
+	out := Settlement{Reserved: t.cost(), Actual: settled.actual()}
 	switch {
-	case err != nil:
-		return Settlement{}, err
-	case !d.Allowed():
-		return Settlement{}, refusal(d)
+	case settled == o:
+		return out, nil
+	case settled == canceled:
+		return out, fmt.Errorf("%w: it was canceled", ErrSettled)
 	}
-	return Settlement{Reserved: t.cost(), Actual: actual}, nil
+	return out, fmt.Errorf("%w, with %d", ErrSettled, out.Actual)
 }
 
-// look returns the store's time, and ErrSettled if id has been settled.
-func (s *Reserver) look(ctx context.Context, id [16]byte) (now int64, err error) {
-	ops := []weir.Op{{Key: string(id[:]), Limit: s.marks[0], Cost: 1, Verb: weir.Peek}}
-	d, err := s.limiter.Apply(ctx, ops)
-	switch {
-	case err != nil:
-		return 0, err
-	case !d.Allowed():
-		return 0, refusal(d)
-	}
-	return ops[0].Now, nil
-}
-
-// refusal says why a mark refused: only the store knows that it is there.
-func refusal(d weir.Decision) error {
-	if d.Degraded() {
-		return ErrUnavailable
-	}
-	return ErrSettled
-}
-
-// corrections appends the ops that make what t charged into what actual would
-// have been charged; all of it given back, if cancel is set.
+// slots returns where t is settled, and the corrections that make what it charged there
+// into what o would have been charged. There is at least one.
 //
 // The limits are found again by matching the same request. Those that have
-// since left the rules have no counters left to correct.
-func (s *Reserver) corrections(ops []weir.Op, t *ticket, actual int64, cancel bool) []weir.Op {
+// since left the rules have no counters left to correct, nor have those that the node
+// counted alone and the nodes count together since, or the other way round.
+func (s *Reserver) slots(t *ticket, o outcome) (slots []slot) {
 	r := s.limiter.Acquire()
 	defer s.limiter.Recycle(r)
 	t.fill(r)
 	// What a request of another cost would be charged tells which charges
 	// follow the request's cost, and which the rules or a descriptor fix.
+	actual := o.actual()
 	r.Cost = actual
 	if actual == 0 {
 		r.Cost = t.cost() + 1
 	}
-	left := t.charges
-	for _, o := range s.limiter.Match(r) {
-		if len(left) == 0 {
-			break
-		}
-		c, ok := pick(left, identity(&o))
+	left := slices.Clone(t.charges)
+	for _, op := range s.limiter.Match(r) {
+		_, alone := weir.NodeOf(s.limiter.Store(), op.Limit)
+		c, ok := pick(left, identity(&op, alone))
 		if !ok {
 			continue
 		}
-		diff := o.Cost - c.cost
-		if cancel || actual == 0 && diff != 0 {
+		i := slices.IndexFunc(slots, func(p slot) bool { return p.key == op.Key && p.alone == alone })
+		if i < 0 {
+			// The key may lie in r's buffer, which is about to be given back.
+			i, slots = len(slots), append(slots, slot{key: strings.Clone(op.Key), alone: alone})
+		}
+		p := &slots[i]
+		diff := op.Cost - c.cost
+		if o == canceled || actual == 0 && diff != 0 {
 			diff = -c.cost
 		}
-		// The key may lie in r's buffer, which is about to be given back.
-		key := strings.Clone(o.Key)
 		switch {
 		case diff < 0:
-			ops = append(ops, c.refund(key, o.Limit, -diff))
+			p.ops = append(p.ops, c.refund(p.key, op.Limit, -diff))
 		case diff > 0:
-			ops = append(ops, weir.Op{Key: key, Limit: o.Limit, Cost: diff, Role: weir.Always, Verb: weir.Force})
+			p.ops = append(p.ops, weir.Op{Key: p.key, Limit: op.Limit, Cost: diff, Role: weir.Always, Verb: weir.Force})
 		}
 	}
-	return ops
+	if len(slots) == 0 {
+		return []slot{{key: string(t.id[:])}}
+	}
+	return slots
 }
 
-// refund returns the op that gives back units of the charge to the counter of l,
-// at the rate by which it was charged: l may have another by now.
+// refund returns the op that gives back units of the charge to the counter of l, less
+// those that have flowed in since: at the rate by which it was charged or at that of l,
+// which may be another by now, whichever is higher.
 func (c *charge) refund(key string, l *weir.Limit, units int64) weir.Op {
 	if c.charged == 0 {
 		return weir.Op{Key: key, Limit: l, Cost: units, ID: c.receipt, Role: weir.Always, Verb: weir.Refund}
 	}
-	charged := weir.Op{Key: key, Limit: l, Cost: c.cost, Now: c.charged, Decision: weir.Decision{ResetAfter: micros.Duration(c.receipt - c.charged)}}
+	charged := weir.Op{Key: key, Limit: l, Cost: c.cost,
+		Answer: weir.Answer{Now: c.charged, Decision: weir.Decision{ResetAfter: micros.Duration(c.receipt - c.charged)}}}
 	if c.count != l.Count || c.period != micros.Of(l.Period) {
-		// Of the old limit, if it still is one, so that the kept units flow in at its
-		// rate. The time that the others took is given back in units of today's.
 		if old, err := l.Variant(c.count, micros.Duration(c.period), l.Burst); err == nil {
 			charged.Limit = old
 		}
-		fix := charged.UndoRest(units)
-		fix.Limit, fix.Cost = l, c.atRateOf(l, units)
-		return fix
 	}
-	return charged.UndoRest(units)
+	u := charged.UndoRest(units)
+	if u.Limit != l && !c.isFaster(l) {
+		if u.Limit = l; u.FlowsFrom > 1 { // else all has flowed in
+			u.FlowsFrom = l.Algorithm.(weir.Refiller).FlowsFrom(l, c.charged, c.charged, c.cost-units)
+		}
+	}
+	return u
 }
 
-// atRateOf returns how many units flow back at the rate of l in the time that
-// units took at the rate by which they were charged, rounded down.
-func (c *charge) atRateOf(l *weir.Limit, units int64) int64 {
-	n := new(big.Int).Mul(big.NewInt(units), big.NewInt(c.period))
-	n.Mul(n, big.NewInt(l.Count))
-	n.Quo(n, new(big.Int).Mul(big.NewInt(c.count), big.NewInt(micros.Of(l.Period))))
-	if !n.IsInt64() {
-		return weir.MaxCost
-	}
-	return min(n.Int64(), weir.MaxCost)
+// isFaster reports whether the charge was made at a higher rate than that of l.
+func (c *charge) isFaster(l *weir.Limit) bool {
+	hi, lo := bits.Mul64(uint64(c.count), uint64(micros.Of(l.Period)))
+	hiOfL, loOfL := bits.Mul64(uint64(l.Count), uint64(c.period))
+	return hi > hiOfL || hi == hiOfL && lo > loOfL
 }

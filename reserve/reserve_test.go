@@ -71,10 +71,12 @@ func (d *desk) left(want int64, values ...string) {
 
 func (d *desk) settled(handle string, want error) {
 	d.t.Helper()
-	if _, err := d.Commit(context.Background(), handle, 1); !errors.Is(err, want) {
-		d.t.Errorf("commit: got %v, want %v", err, want)
+	for _, actual := range []int64{1, 999} {
+		if _, err := d.Commit(context.Background(), handle, actual); !errors.Is(err, want) {
+			d.t.Errorf("commit: got %v, want %v", err, want)
+		}
 	}
-	if _, err := d.Cancel(context.Background(), handle); !errors.Is(err, want) {
+	if _, err := d.Cancel(context.Background(), handle); !errors.Is(err, want) && !(err == nil && want == reserve.ErrSettled) {
 		d.t.Errorf("cancel: got %v, want %v", err, want)
 	}
 }
@@ -91,6 +93,10 @@ func TestSettle(t *testing.T) {
 				got, err := settle(d, h)
 				if err != nil || got != want {
 					t.Fatalf("got %+v, %v, want %+v", got, err, want)
+				}
+				d.left(left, "ann")
+				if again, err := settle(d, h); err != nil || again != want {
+					t.Errorf("the same call again: got %+v, %v, want %+v", again, err, want)
 				}
 				d.left(left, "ann")
 				d.settled(h, reserve.ErrSettled)
@@ -252,12 +258,12 @@ func TestOtherNode(t *testing.T) {
 	h := a.reserve(60, "ann")
 	stranger.settled(h, reserve.ErrHandle)
 	store.Advance(30 * time.Minute)
-	if _, err := b.Commit(context.Background(), h, 1); err != nil {
+	if _, err := b.Commit(context.Background(), h, 2); err != nil {
 		t.Fatal(err)
 	}
 	store.Advance(29 * time.Minute)
 	a.settled(h, reserve.ErrSettled)
-	a.left(99, "ann")
+	a.left(98, "ann")
 }
 
 func TestRefused(t *testing.T) {
@@ -273,7 +279,7 @@ func TestRefused(t *testing.T) {
 func TestNoLimits(t *testing.T) {
 	d := newDesk(t, clocked.New(t), weir.Limits{}, reserve.Options{})
 	h := d.reserve(60, "ann")
-	if _, err := d.Commit(context.Background(), h, 1); err != nil {
+	if _, err := d.Commit(context.Background(), h, 2); err != nil {
 		t.Fatal(err)
 	}
 	d.settled(h, reserve.ErrSettled)
@@ -323,7 +329,7 @@ func TestTampered(t *testing.T) {
 		d.settled(base64.RawURLEncoding.EncodeToString(raw), reserve.ErrHandle)
 		raw[i] ^= 1
 	}
-	for _, bad := range []string{"", "x", h[:len(h)-1], h + "A", strings.Repeat("A", reserve.MaxHandle+1)} {
+	for _, bad := range []string{"", "x", h[:len(h)-1], h + "A", h + "\n", h[:9] + "\r\n" + h[9:], " " + h, h + "=", strings.Repeat("A", reserve.MaxHandle+1)} {
 		d.settled(bad, reserve.ErrHandle)
 	}
 	d.left(40, "ann")
@@ -335,6 +341,7 @@ func TestStoreErrorLeavesUnsettled(t *testing.T) {
 	fire := errors.New("disk on fire")
 	d.store.Fail = fire
 	d.settled(h, fire)
+	d.Close() // nothing is settled in the background
 	d.store.Fail = nil
 	if _, err := d.Commit(context.Background(), h, 10); err != nil {
 		t.Fatal(err)

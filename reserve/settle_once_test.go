@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,8 +74,9 @@ func cluster(t *testing.T) place {
 
 // TestFamilyReservationIsSettledOnce settles reservations over several keys on two
 // nodes, each by several callers that try again until they hear that it is settled,
-// while connections are cut after calls were carried out and answers are held back.
-// Each is settled once, and nothing is given back twice.
+// while connections are cut after calls were carried out and answers are held back:
+// below the estimate, above it, as canceled, and with two costs at once. All hear one
+// cost, and each key is charged exactly that.
 func TestFamilyReservationIsSettledOnce(t *testing.T) {
 	each := 24
 	switch {
@@ -102,7 +104,8 @@ func TestFamilyReservationIsSettledOnce(t *testing.T) {
 
 const (
 	settledCount, settledBefore = 1000, 500
-	settledCost, settledActual  = 100, 40
+	settledCost                 = 100
+	below, above                = 40, 160
 )
 
 // keysOf returns the keys of the i-th reservation, which no other has: what is lost of
@@ -176,26 +179,36 @@ func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each
 	if t.Failed() {
 		return
 	}
-	var retried, heard atomic.Int64
-	successes := make([]atomic.Int64, len(handles))
-	work := func(i int, by *reserve.Reserver) {
+	var retried, refused atomic.Int64
+	heard := make([][]int64, len(handles)) // the costs with which callers heard that it is settled
+	var mu sync.Mutex
+	work := func(i, caller int, by *reserve.Reserver) {
+		settle, cost := by.Cancel, int64(0)
+		if i%4 > 0 {
+			cost = below
+			if i%4 == 2 || i%4 == 3 && caller%2 > 0 {
+				cost = above
+			}
+			settle = func(ctx context.Context, handle string) (reserve.Settlement, error) {
+				return by.Commit(ctx, handle, cost)
+			}
+		}
 		until("settle", func() bool {
-			var err error
-			if i%2 == 0 {
-				_, err = by.Commit(ctx, handles[i], settledActual)
-			} else {
-				_, err = by.Cancel(ctx, handles[i])
+			got, err := settle(ctx, handles[i])
+			if err != nil && !errors.Is(err, reserve.ErrSettled) {
+				retried.Add(1)
+				return false
 			}
-			switch {
-			case err == nil:
-				successes[i].Add(1)
-				return true
-			case errors.Is(err, reserve.ErrSettled):
-				heard.Add(1)
-				return true
+			if (err == nil) != (got.Actual == cost) || got.Reserved != settledCost {
+				t.Errorf("reservation %d, settled with %d: %+v, %v", i, cost, got, err)
 			}
-			retried.Add(1)
-			return false
+			if err != nil {
+				refused.Add(1)
+			}
+			mu.Lock()
+			heard[i] = append(heard[i], got.Actual)
+			mu.Unlock()
+			return true
 		})
 	}
 	// Each meets a fault of its own.
@@ -203,10 +216,8 @@ func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each
 	for i := range handles {
 		var both sync.WaitGroup
 		done := make(chan struct{})
-		for range 2 {
-			for _, n := range nodes {
-				both.Go(func() { work(i, n) })
-			}
+		for caller := range 4 {
+			both.Go(func() { work(i, caller, nodes[caller/2]) })
 		}
 		var breaking sync.WaitGroup
 		breaking.Go(func() {
@@ -221,33 +232,36 @@ func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each
 		close(done)
 		breaking.Wait()
 	}
+	for _, n := range nodes {
+		n.Close()
+	}
 	for _, c := range closers {
 		if err := c(); err != nil {
-			t.Log(err) // what a node held may stay spent
+			t.Log(err)
 		}
 	}
 	s := open()
 	defer s.Close()
 	for i := range handles {
-		if n := successes[i].Load(); n > 1 {
-			t.Errorf("reservation %d was settled %d times", i, n)
+		if len(slices.Compact(heard[i])) != 1 {
+			t.Errorf("reservation %d was settled with %d", i, heard[i])
 		}
-		most := int64(settledCount - settledBefore)
-		if i%2 == 0 {
-			most -= settledActual
-		}
+		want := settledCount - settledBefore - heard[i][0]
 		for _, key := range keysOf(i) {
 			until("look", func() bool {
 				ops := []weir.Op{{Key: key, Limit: l, Verb: weir.Peek}}
 				if err := s.Take(ctx, ops); err != nil {
 					return false
 				}
-				if got := ops[0].Decision.Remaining; got > most {
-					t.Errorf("%s: %d remain, at most %d can", key, got, most)
+				// The answer of a fetch may be lost at the end, and its units with it: they come in
+				// fifties, and a correction that is missing or made twice is of sixty.
+				got := ops[0].Decision.Remaining
+				if lost := want - got; lost < 0 || lost%50 != 0 || lost > 0 && mode == params.ConsistencyStrict {
+					t.Errorf("%s, settled with %d: %d remain, want %d", key, heard[i][0], got, want)
 				}
 				return true
 			})
 		}
 	}
-	t.Logf("%d reservations, %d times heard that one was settled, %d tries in vain", len(handles), heard.Load(), retried.Load())
+	t.Logf("%d reservations, %d times another cost was refused, %d tries in vain", len(handles), refused.Load(), retried.Load())
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
@@ -20,9 +21,10 @@ const (
 	maxEntries     = 64
 )
 
-// version is the first byte of every ticket. Another layout gets another. Tickets
-// of version 1 say neither their region nor when and at which rate they were charged.
-const version = 2
+// version is the first byte of every ticket that names a node. Another layout gets
+// another. Those of version 2 name none, and of version 1 neither their region nor when and
+// at which rate they were charged.
+const version = 3
 
 // ticket is what a handle says.
 type ticket struct {
@@ -30,6 +32,8 @@ type ticket struct {
 	expires int64 // microseconds since the Unix epoch, by the store's clock
 	// region is where the reservation was made; empty where regions have no names.
 	region string
+	// node is the one that counts alone what was charged, by some limit; zero: none does.
+	node uint64
 	// request holds what the rules match: domain, descriptors, cost, priority.
 	request *weir.Request
 	charges []charge
@@ -60,30 +64,37 @@ func (t *ticket) fill(r *weir.Request) {
 	r.Descriptors = append(r.Descriptors[:0], t.request.Descriptors...)
 }
 
-// appendCharges appends what ops were charged.
-func appendCharges(dst []charge, ops []weir.Op) []charge {
+// charge notes what ops were charged on s.
+func (t *ticket) charge(s weir.Store, ops []weir.Op) {
 	for i := range ops {
 		if o := &ops[i]; o.Charged && o.Cost > 0 {
-			c := charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost}
+			node, alone := weir.NodeOf(s, o.Limit)
+			if alone {
+				t.node = node
+			}
+			c := charge{identity: identity(o, alone), receipt: o.Receipt(), cost: o.Cost}
 			if o.Limit.Traits()&weir.Refills != 0 {
 				c.charged, c.count, c.period = o.Now, o.Limit.Count, micros.Of(o.Limit.Period)
 				if o.ChargedAt != 0 {
 					c.charged = o.ChargedAt
 				}
 			}
-			dst = append(dst, c)
+			t.charges = append(t.charges, c)
 		}
 	}
-	return dst
 }
 
-// identity names the counter of o, the same on every node and after a
-// restart. Two counters of one request share a name with a chance of 2^-64.
-func identity(o *weir.Op) uint64 {
+// identity names the counter of o, that of the node if it counts alone: the same on every
+// node and after a restart. Two counters of one request share a name with a chance of 2^-64.
+func identity(o *weir.Op, alone bool) uint64 {
 	l := o.Limit
 	h := sha256.New()
 	var n [8]byte
-	for _, part := range [...]string{l.Scope, l.Algorithm.Name(), l.Layout, o.Key} {
+	parts := []string{l.Scope, l.Algorithm.Name(), l.Layout, o.Key, "\x1fnode"}
+	if !alone {
+		parts = parts[:4]
+	}
+	for _, part := range parts {
 		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
 		h.Write([]byte(part))
@@ -105,7 +116,7 @@ func pick(cs []charge, identity uint64) (charge, bool) {
 // size returns the length of t's handle, or a bound on it.
 func (t *ticket) size() int {
 	r := t.request
-	n := 1 + 16 + 8 + 5*binary.MaxVarintLen64 + len(t.region) + len(r.Domain)
+	n := 1 + 16 + 8 + 8 + 5*binary.MaxVarintLen64 + len(t.region) + len(r.Domain)
 	for _, d := range r.Descriptors {
 		n += 2*binary.MaxVarintLen64 + 1
 		for _, e := range d.Entries {
@@ -119,7 +130,11 @@ func (t *ticket) size() int {
 // append appends t in its binary form.
 func (t *ticket) append(b []byte) []byte {
 	r := t.request
-	b = append(b, version)
+	if t.node == 0 {
+		b = append(b, version-1) // which a node of an earlier version reads
+	} else {
+		b = binary.LittleEndian.AppendUint64(append(b, version), t.node)
+	}
 	b = append(b, t.id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.expires))
 	b = appendString(b, t.region)
@@ -168,6 +183,9 @@ func parse(b []byte) (t ticket, ok bool) {
 	v := s.byte()
 	if v < 1 || v > version {
 		return ticket{}, false
+	}
+	if v > 2 {
+		t.node = uint64(s.word())
 	}
 	copy(t.id[:], s.bytes(len(t.id)))
 	t.expires = s.word()
@@ -265,7 +283,8 @@ func (s signer) seal(t *ticket) string {
 
 // open returns the ticket of a handle, or ErrHandle.
 func (s signer) open(handle string) (ticket, error) {
-	if len(handle) > MaxHandle {
+	// Go's decoder passes over line ends, so one handle would have many texts.
+	if len(handle) > MaxHandle || strings.ContainsAny(handle, "\r\n") {
 		return ticket{}, ErrHandle
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(handle)

@@ -103,7 +103,7 @@ func TestHandlesOfTheVersionBefore(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c.opt, err, c.want)
 		}
 		if c.want == nil {
-			if _, err := s.Cancel(t.Context(), res.Handle); !errors.Is(err, ErrSettled) {
+			if _, err := s.Commit(t.Context(), res.Handle, 5); !errors.Is(err, ErrSettled) {
 				t.Errorf("settled again by the handle of today: %v", err)
 			}
 		}

@@ -15,19 +15,15 @@ import (
 // build returns the limit, or nil if there is a fault in it.
 func (b *builder) build(name, scope string) *Limit {
 	l := &Limit{Replaces: b.spec.Replaces, at: b.spec.Node, rolls: b.s.Rollout != nil}
-	// The reference knows no names but those that are given.
-	l.alias = name
 	if name == "" {
-		name = b.defaultName(scope)
+		name = b.defaultName()
 	}
-	if !b.dialect.flat {
-		l.alias = name
-	}
+	l.alias = name
 	if !b.named(b.spec.Node, b.path, name, scope) {
 		return nil
 	}
-	if l.alias != "" && slices.Contains(b.spec.Replaces, l.alias) {
-		b.fault(b.spec.Node.where("replaces"), b.path, "", replacesItself, name)
+	if slices.Contains(b.spec.Replaces, name) {
+		b.bad(b.spec.Node.where("replaces"), b.path, "", "limit %q replaces itself", name)
 		return nil
 	}
 	if b.spec.Unlimited {
@@ -84,26 +80,45 @@ func (b *builder) build(name, scope string) *Limit {
 	return l
 }
 
-// defaultName is the place of the limit within its domain.
-func (b *builder) defaultName(scope string) string {
-	_, name, ok := strings.Cut(scope, "/")
-	if !ok {
-		name = scope
+// defaultName names a limit without a name for people: by the values of its rule, the keys
+// whose values it tells apart, and its place among the limits of the rule. Its counters go by
+// the path: they stay where they are under any name.
+func (b *builder) defaultName() string {
+	if b.rule == nil {
+		return "pool"
+	}
+	var values, keys []string
+	for _, r := range b.rule.Chain() {
+		switch {
+		case r.Value == "":
+			keys = append(keys, legible(r.Key))
+		case r.Key == "path":
+			values = append(values, legible(r.Value))
+		default:
+			values = append(values, legible(r.Key)+" "+legible(r.Value))
+		}
+	}
+	name := strings.Join(values, " ")
+	if len(keys) > 0 && name != "" {
+		name += " by "
+	}
+	name += strings.Join(keys, " and ")
+	if b.isListed && b.rateQuietly().Period > 0 {
+		name += " per"
+	}
+	if b.isListed {
+		name += " " + b.tag()
 	}
 	if b.label != "" {
-		name += "[" + b.label + "]"
+		name += " of " + strings.Replace(b.label, "=", " ", 1)
 	}
 	return name
 }
 
 // unlimited checks that nothing else is said.
 func (b *builder) unlimited() {
-	// The reference accepts a unit that is none.
-	if b.spec.Unit != nil && (*b.spec.Unit > 0 || !b.dialect.flat) {
-		b.fault(b.spec.Node.where("unit"), b.path, "leave the unit out", unitWhenUnlimited)
-	}
-	if b.dialect.flat {
-		return
+	if b.spec.Unit != nil {
+		b.bad(b.spec.Node.where("unit"), b.path, "leave the unit out", "an unlimited rule has no unit")
 	}
 	for _, key := range []string{"limit", "requests_per_unit", "period", "unit_multiplier"} {
 		if n := b.spec.Node.find(key); n != nil {
@@ -115,12 +130,12 @@ func (b *builder) unlimited() {
 
 const unknownAlgorithm = "unknown algorithm %q"
 
+// defaultAlgorithm decides limits that name none.
+const defaultAlgorithm = "sliding_window"
+
 // algorithm returns the algorithm that is named, or the default.
 func (b *builder) algorithm() weir.Algorithm {
-	name := b.dialect.algorithm
-	if b.s.Algorithm != nil {
-		name = *b.s.Algorithm
-	}
+	name := deref(b.s.Algorithm, defaultAlgorithm)
 	a := b.algorithms[name]
 	if a == nil {
 		b.wrong("algorithm", didYouMean(name, b.names), unknownAlgorithm, name)
@@ -261,12 +276,7 @@ func (b *builder) breach(w *weir.Limit) {
 			w.Shadow = true
 		}
 	}
-	switch {
-	case s.Penalize != nil:
-		w.Penalize = *s.Penalize
-	case s.Algorithm == nil && (mode == "hard" || mode == "shadow"): // a shadow does not, until it is one no more
-		w.Penalize = b.dialect.penalize
-	}
+	w.Penalize = deref(s.Penalize, false)
 	w.Hidden = deref(s.Hidden, false)
 	b.ban(w)
 }

@@ -12,9 +12,6 @@ func (c *compiler) file(f *fileSpec) {
 		c.path = quoteStep(f.Domain)
 	}
 	d, ok := c.domainOf(f)
-	if !ok && c.dialect.flat {
-		return
-	}
 	if !ok {
 		// In none of the set, so that all else that is wrong is told at once.
 		d = newDomain(f.Domain, c.report.file)
@@ -37,14 +34,16 @@ func newDomain(name, file string) *domain {
 	return &domain{name: name, file: file, pools: map[string]*Limit{}}
 }
 
+const noDomain = "no domain"
+
 // domainOf returns the domain of the set that f adds to, and reports a fault if
 // there is none.
 func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
-	if n := f.Node.find("domain"); f.Domain == "" && n != nil && (n.kind == list || n.kind == mapping) && !c.dialect.flat {
+	if n := f.Node.find("domain"); f.Domain == "" && n != nil && (n.kind == list || n.kind == mapping) {
 		return nil, false // which is told already
 	}
 	if f.Domain == "" {
-		c.fault(f.Node, "", "begin the file with domain: and a name", emptyDomain)
+		c.bad(f.Node, "", "begin the file with domain: and a name", noDomain)
 		return nil, false
 	}
 	d = c.set.domains[f.Domain]
@@ -56,7 +55,7 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 			c.set.first = d
 		}
 	case !c.opt.Merge:
-		c.fault(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", duplicateDomain, f.Domain, d.file)
+		c.bad(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", "domain %q is already in %s", f.Domain, d.file)
 		return nil, false
 	}
 	return d, true
@@ -117,12 +116,8 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 			continue
 		}
 		c.lintWildcard(lv, spec, rule)
-		if old := lv.put(rule, c.dialect.concatenate); old != nil {
-			name := rule.Path
-			if c.dialect.concatenate {
-				name = dotted(c.domain.name, path, rule)
-			}
-			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, name, old.location(c.report.file))
+		if old := lv.put(rule); old != nil {
+			c.bad(spec.Node, c.path, "keep one of them", "descriptor %q is already there in %s", rule.Path, old.location(c.report.file))
 			continue
 		}
 		c.level(&rule.kids, spec.Descriptors, rule)
@@ -132,27 +127,9 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 
 // lintWildcard warns if the rule can never be reached.
 func (c *compiler) lintWildcard(lv *level, spec *descriptorSpec, rule *Rule) {
-	if word := composite(rule); c.dialect.concatenate && isPattern(word) {
-		c.lint.wildcard(lv.words.wild, word, spec.Node, c.path)
-	} else if b := lv.keys[rule.Key]; b != nil && isPattern(rule.Value) && b.exact[rule.Value] == nil {
+	if b := lv.keys[rule.Key]; b != nil && isPattern(rule.Value) && b.exact[rule.Value] == nil {
 		c.lint.wildcard(b.wild, rule.Value, spec.Node.where("value"), c.path)
 	}
-}
-
-// dotted is the name of a rule in the messages of envoyproxy/ratelimit.
-func dotted(domain, path string, rule *Rule) string {
-	if _, rest, ok := strings.Cut(path, "/"); ok {
-		domain += "." + strings.NewReplacer("/", ".", "=", "_").Replace(rest)
-	}
-	return domain + "." + composite(rule)
-}
-
-// composite is the word under which the Envoy dialect knows a rule.
-func composite(r *Rule) string {
-	if r.Value == "" {
-		return r.Key
-	}
-	return r.Key + "_" + r.Value
 }
 
 // rule compiles a descriptor without what is beneath it.
@@ -161,7 +138,7 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 	c.path = join(path, step)
 	if spec.Key == "" {
 		c.path = path
-		c.fault(spec.Node.where("key"), path, "give it a key: the name of the entry that it matches", emptyKey)
+		c.bad(spec.Node.where("key"), path, "give it a key: the name of the entry that it matches", "descriptor has no key")
 		return nil
 	}
 	rule := &Rule{
@@ -170,7 +147,8 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
-		node: spec.Node,
+		Metadata: spec.Metadata != nil,
+		node:     spec.Node,
 	}
 	if parent.Key != "" {
 		rule.Parent = parent
@@ -178,9 +156,6 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 	c.checkRule(spec, rule)
 	c.lint.descriptor(spec, c.path)
 	c.lint.idle(spec, c.path)
-	if spec.Metadata != nil {
-		rule.Metadata = spec.Metadata.tree
-	}
 	c.set.rules = append(c.set.rules, rule)
 	c.limits(spec, rule)
 	if spec.Allow != nil {
@@ -197,22 +172,15 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 
 // checkRule reports flags and words of a descriptor that cannot be.
 func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
-	if !c.dialect.concatenate && isPattern(spec.Key) {
+	if isPattern(spec.Key) {
 		c.bad(spec.Node.where("key"), c.path, "put the * into value", "a key cannot hold *")
 	}
-	// The reference looks for the * in key and value together.
-	if word := composite(rule); spec.ShareThreshold && !isPattern(word) {
-		if !c.dialect.concatenate {
-			word = spec.Value
-		}
-		c.fault(spec.Node.where("share_threshold"), c.path, "write a * into value, or leave share_threshold out", shareWithoutWildcard, word)
+	if spec.ShareThreshold && !isPattern(spec.Value) {
+		c.bad(spec.Node.where("share_threshold"), c.path, "write a * into value, or leave share_threshold out",
+			"share_threshold shares a counter among the values of a wildcard, and %q has no *", spec.Value)
 	}
-	if spec.QuotaMode && !c.dialect.concatenate {
-		c.warn(spec.Node.where("quota_mode"), c.path, "", "quota_mode has a meaning only for requests in Envoy's protocol")
-	}
-	if c.dialect.flat {
-		// A name beside key is one of those that the reference ignores.
-		spec.Name = ""
+	if spec.QuotaMode {
+		c.warn(spec.Node.where("quota_mode"), c.path, "", "only compatible mode (weir ratelimit) reads quota_mode: here the limit refuses by itself")
 	}
 }
 
@@ -322,10 +290,7 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 }
 
 // put adds a rule to the level. It returns the rule that is already there.
-func (lv *level) put(r *Rule, concatenate bool) *Rule {
-	if concatenate {
-		return lv.words.put(composite(r), r)
-	}
+func (lv *level) put(r *Rule) *Rule {
 	b := lv.keys[r.Key]
 	if b == nil {
 		b = &branch{}
@@ -334,14 +299,7 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 		}
 		lv.keys[r.Key] = b
 	}
-	if r.Value != "" {
-		return b.put(r.Value, r)
-	}
-	old := b.bare
-	if old == nil {
-		b.bare = r
-	}
-	return old
+	return b.put(r)
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.

@@ -20,7 +20,7 @@ type compiler struct {
 
 func newCompiler(r *report, opt Options, lints bool) *compiler {
 	c := &compiler{report: r, opt: opt, lints: lints, algorithms: map[string]weir.Algorithm{},
-		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
+		set: &Set{domains: map[string]*domain{}}}
 	for _, a := range opt.Algorithms {
 		c.algorithms[a.Name()] = a
 		c.names = append(c.names, a.Name())

@@ -88,9 +88,7 @@ func (d *decoder) value(n *node, v reflect.Value, name string) {
 
 // empty reports a key without a value where that means nothing.
 func (d *decoder) empty(n *node, name string) {
-	if !d.dialect.yaml11 {
-		d.bad(n, d.path, "leave the key out, or give it a value", "%s is empty", name)
-	}
+	d.bad(n, d.path, "leave the key out, or give it a value", "%s is empty", name)
 }
 
 func (d *decoder) mismatch(n *node, name, want string) {
@@ -148,7 +146,7 @@ func (d *decoder) block(n *node, v reflect.Value, name string) {
 	v.FieldByName("Node").Set(reflect.ValueOf(n))
 	seen := make(map[string]int, len(n.pairs))
 	for _, p := range n.pairs {
-		if line, ok := seen[p.name]; ok && !d.dialect.repeat {
+		if line, ok := seen[p.name]; ok {
 			d.bad(p.key, d.path, "keep one of them", "key %q is already in line %d", p.name, line)
 			continue
 		}
@@ -168,11 +166,8 @@ func (d *decoder) block(n *node, v reflect.Value, name string) {
 }
 
 // fold returns n with the keys that are known but for their case in lower
-// case, where the dialect does so, and those keys as they stand.
+// case, and those keys as they stand.
 func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
-	if !d.dialect.fold {
-		return n, nil
-	}
 	var folded []*node
 	for i, p := range n.pairs {
 		lower := strings.ToLower(p.name)
@@ -192,15 +187,8 @@ func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 
 // unknown reports a key that the block has not, and where it belongs.
 func (d *decoder) unknown(p *pair, set *fieldSet) {
-	if d.dialect.flat && slices.Contains(flatKeys, p.name) {
-		return
-	}
 	rule, limit := d.fieldsOf(reflect.TypeFor[descriptorSpec]()), d.fieldsOf(reflect.TypeFor[limitSpec]())
-	name := p.name
-	if !d.dialect.flat {
-		name = clipped(name)
-	}
-	d.fault(p.key, d.path, keyHint(p, set, rule, limit), unknownKey, name)
+	d.bad(p.key, d.path, keyHint(p, set, rule, limit), "unknown key %q", clipped(p.name))
 }
 
 // oneOf checks the word of an enumeration.
@@ -232,7 +220,7 @@ func (d *decoder) bool(n *node, name string) bool {
 	switch {
 	case !ok || n.quoted:
 		d.bad(n, d.path, "write true or false", "%s must be true or false, not %q", name, n.text)
-	case !d.dialect.yaml11 && !strings.EqualFold(n.text, fmt.Sprint(b)):
+	case !strings.EqualFold(n.text, fmt.Sprint(b)):
 		d.bad(n, d.path, fmt.Sprintf("write %t", b), "%s: %q is a boolean in YAML 1.1 and a word in YAML 1.2", name, n.text)
 	}
 	return b
@@ -247,11 +235,7 @@ func (d *decoder) int(n *node, name string) int64 {
 		}
 		return 1
 	}
-	read := period.Count
-	if d.dialect.yaml11 {
-		read = int11
-	}
-	i, err := read(n.text)
+	i, err := period.Count(n.text)
 	switch {
 	case n.quoted:
 		d.bad(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)

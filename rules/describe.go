@@ -33,7 +33,7 @@ func (r *Rule) describe() string {
 	}{
 		{r.Shadow, "shadow_mode"}, {r.Quota, "quota_mode"}, {r.DetailedMetric, "detailed_metric"},
 		{r.ValueToMetric, "value_to_metric"}, {r.ShareThreshold, "share_threshold"},
-		{r.Metadata != nil, "metadata"}, {r.allow != nil, "allow"}, {r.deny != nil, "deny"},
+		{r.Metadata, "metadata"}, {r.allow != nil, "allow"}, {r.deny != nil, "deny"},
 	} {
 		if flag.on {
 			b.WriteString(" " + flag.name)

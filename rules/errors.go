@@ -18,8 +18,7 @@ type Error struct {
 	Column int `json:"column,omitempty"`
 	// Path leads to the fault by the names in the file: "checkout/user_id".
 	Path string `json:"path,omitempty"`
-	// Msg says what is wrong. In the Envoy dialect it is the text of
-	// envoyproxy/ratelimit where that has one.
+	// Msg says what is wrong.
 	Msg string `json:"msg"`
 	// Hint says how to put it right. May be empty.
 	Hint string `json:"hint,omitempty"`
@@ -99,9 +98,8 @@ const maxFaults = 200
 
 // report collects the faults of one load.
 type report struct {
-	file    string
-	list    Errors
-	dialect *dialect
+	file string
+	list Errors
 	// faults and warnings count all, also those that are not kept.
 	faults, warnings int
 }
@@ -137,13 +135,6 @@ func (r *report) at(n *node, path, hint string, warning bool, format string, arg
 		e.File, e.Line, e.Column = n.file, n.line, n.col
 	}
 	r.add(e)
-}
-
-// fault reports one of the faults that each dialect words in its own way. The Envoy
-// wording has no place for some of the last args.
-func (r *report) fault(n *node, path, hint string, f fault, args ...any) {
-	text := r.dialect.texts[f]
-	r.at(n, path, hint, false, text, args[:min(len(args), strings.Count(text, "%"))]...)
 }
 
 // done returns what was collected, in order.

@@ -27,7 +27,7 @@ func ExampleParse() {
 	for _, op := range set.Match(nil, r) {
 		fmt.Println(op.Limit.Name, op.Limit.Count, op.Limit.Period, op.Key)
 	}
-	// Output: client_id[acme] 1000 1m0s acme
+	// Output: client_id of acme 1000 1m0s acme
 }
 
 func ExampleParse_faults() {

@@ -37,10 +37,10 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	f("rules", "api", "client_id", "client_id=123")
-	f("auth", "auth", "auth_type=login", "auth_type=login")
-	f("public-api", "public-api", "client_id[plan=free] shadow:remote_address", "client_id=x plan=free", "remote_address=203.0.113.7")
-	f("public-api", "public-api", "client_id#minute[plan=pro] pro_daily", "client_id=x plan=pro")
-	f("public-api", "public-api", "client_id[acme]", "client_id=acme plan=pro")
+	f("auth", "auth", "auth_type login", "auth_type=login")
+	f("public-api", "public-api", "client_id of plan free shadow:remote_address", "client_id=x plan=free", "remote_address=203.0.113.7")
+	f("public-api", "public-api", "client_id per minute of plan pro pro_daily", "client_id=x plan=pro")
+	f("public-api", "public-api", "client_id of acme", "client_id=acme plan=pro")
 	f("public-api", "public-api", "", "client_id=x plan=enterprise")
 	f("public-api", "public-api", "deny:deny remote_address", "client_id=x", "remote_address=198.51.100.1")
 	f("public-api", "public-api", "", "client_id=x", "remote_address=10.9.9.9")
@@ -52,7 +52,7 @@ func TestExamples(t *testing.T) {
 	f("llm-tokens", "llm", "tokens requests model", "api_key=k1", "model=m")
 	f("llm-tokens", "llm", "team_tokens team_requests", "api_key=k1 plan=team")
 	f("llm-tokens", "llm", "in_flight", "in_flight=k1")
-	f("llm-tokens", "llm", "in_flight[plan=team]", "in_flight=k1 plan=team")
+	f("llm-tokens", "llm", "in_flight of plan team", "in_flight=k1 plan=team")
 	if l := sets["rules"].Limits()[0]; l.Count != 1 || l.Period.Seconds() != 1 || l.Burst != 1000 || l.Algorithm.Name() != "leaky_bucket" {
 		t.Errorf("examples/rules.yaml: %+v", l)
 	}

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 // TestGolden pairs rules files with what they compile to. A file in
 // testdata/rules is a comment, which can hold the lines
-// "dialect: envoy" and "merge: true", and sections, each beneath a line such as
+// "merge: true", and sections, each beneath a line such as
 // "-- name --": the rules files; and the answers, which
 // -update writes: "compiled", "errors", and "requests", in which a line such as
 //
@@ -43,8 +43,6 @@ func golden(t *testing.T, file string) {
 	opt := rules.Options{MaxDepth: 20, MaxNodes: 5000, MaxDescriptors: 100}
 	for line := range strings.Lines(a.comment) {
 		switch strings.TrimSpace(line) {
-		case "dialect: envoy":
-			opt.Dialect = rules.Envoy
 		case "merge: true":
 			opt.Merge = true
 		}

@@ -109,9 +109,6 @@ const maxKeyLines = 3 << 10
 
 // find fills in the rule of the change, and returns why there are no lines.
 func (w *keyWriter) find() string {
-	if w.set.dialect.concatenate {
-		return "rules in the dialect of Envoy have no overrides"
-	}
 	if w.domain = w.set.domains[w.Domain]; w.domain == nil {
 		return "the rules have no domain " + quote(w.Domain)
 	}

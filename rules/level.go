@@ -2,48 +2,48 @@ package rules
 
 import "github.com/weirlimit/weir"
 
-// ruleTexts holds rules by the texts that they are for.
-type ruleTexts struct {
+// branch holds the rules of one level for one key, by their values.
+type branch struct {
 	// A wildcard is in exact too, where only its own text finds it.
 	exact map[string]*Rule
 	wild  *wildcards[*Rule]
-}
-
-// put adds a rule. It returns the rule that is already there for the text.
-func (t *ruleTexts) put(text string, r *Rule) *Rule {
-	if old := t.exact[text]; old != nil {
-		return old
-	}
-	if t.exact == nil {
-		t.exact = map[string]*Rule{}
-	}
-	t.exact[text] = r
-	if isPattern(text) {
-		if t.wild == nil {
-			t.wild = &wildcards[*Rule]{}
-		}
-		t.wild.add(text, r)
-	}
-	return nil
-}
-
-// branch holds the rules of one level for one key, by their values.
-type branch struct {
-	ruleTexts
-	bare *Rule
+	bare  *Rule
 	// single is bare where nothing else can match and it has nothing to choose.
 	single *Rule
 }
 
+// put adds a rule. It returns the rule that is already there for its value.
+func (b *branch) put(r *Rule) *Rule {
+	if r.Value == "" {
+		old := b.bare
+		if old == nil {
+			b.bare = r
+		}
+		return old
+	}
+	if old := b.exact[r.Value]; old != nil {
+		return old
+	}
+	if b.exact == nil {
+		b.exact = map[string]*Rule{}
+	}
+	b.exact[r.Value] = r
+	if isPattern(r.Value) {
+		if b.wild == nil {
+			b.wild = &wildcards[*Rule]{}
+		}
+		b.wild.add(r.Value, r)
+	}
+	return nil
+}
+
 // level holds the rules that can match one entry.
 type level struct {
-	// keys is by the key of the entry (native dialect). Most levels have one key:
+	// keys is by the key of the entry. Most levels have one key:
 	// the first is kept beside the map, as comparing takes less than hashing.
 	keys        map[string]*branch
 	first       string
 	firstBranch *branch
-	// words is by key_value, and by key alone (Envoy dialect).
-	words ruleTexts
 }
 
 // markSingles notes which branches have one rule and nothing to choose, on the levels from
@@ -68,9 +68,6 @@ type how uint8
 // find returns the rule for an entry: one for its exact value, else the first
 // wildcard in the order of the file, else one for its key alone.
 func (lv *level) find(e *weir.Entry) (*Rule, how) {
-	if lv.words.exact != nil {
-		return lv.findWord(e)
-	}
 	b := lv.branch(e.Key)
 	if b == nil {
 		return nil, unmatched
@@ -97,26 +94,4 @@ func (lv *level) branch(key string) *branch {
 		return lv.firstBranch
 	}
 	return lv.keys[key]
-}
-
-// findWord is find in the Envoy dialect.
-func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
-	// Long values make the compiler's buffer on the stack too small and cost
-	// an allocation.
-	var buf [256]byte
-	w := append(buf[:0], e.Key...)
-	w = append(w, '_')
-	w = append(w, e.Value...)
-	if r := lv.words.exact[string(w)]; r != nil {
-		return r, byValue
-	}
-	if lv.words.wild != nil {
-		if r, ok := lv.words.wild.find(view(w)); ok {
-			return r, byWildcard
-		}
-	}
-	if r := lv.words.exact[e.Key]; r != nil {
-		return r, byKey
-	}
-	return nil, unmatched
 }

@@ -89,6 +89,9 @@ func (l *linter) limit(a *Limit, path string) {
 	}
 	if p := a.Pool; p != nil {
 		l.pools[p.Name] = true
+		if p.Count <= a.Limit.Count && p.Period == a.Limit.Period {
+			l.warn(a.at, path, "give the pool more than all that borrow from it are assured", "pool %q never lends: %d that the limit assures are charged to it, and it has %d", p.Name, a.Limit.Count, p.Count)
+		}
 	}
 	if n := most(a.Limit); !a.Denies && a.Cost > n {
 		l.warn(a.at, path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)

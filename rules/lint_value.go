@@ -49,7 +49,7 @@ func (l *linter) descriptor(spec *descriptorSpec, path string) {
 
 // key warns of a key that is nearly a source, and none.
 func (l *linter) key(key string, n *node, path string) {
-	if key == "" || l.dialect.concatenate {
+	if key == "" {
 		return
 	}
 	if strings.ContainsAny(key, " \t") || joinsSources(key) {
@@ -137,9 +137,6 @@ func bare(s string) string {
 // value warns of a value, or a pattern of values, of the entry with the given
 // key, that no request has. It reports whether it found none wrong.
 func (l *linter) value(key, value string, n *node, path string) bool {
-	if l.dialect.concatenate {
-		return false
-	}
 	if msg, hint := l.never(key, value); msg != "" {
 		l.warn(n, path, hint, "the value %q never matches: %s", value, msg)
 		return false
@@ -156,9 +153,6 @@ func (l *linter) value(key, value string, n *node, path string) bool {
 // listed is value for a value of an allow or deny list, where addresses may be
 // ranges.
 func (l *linter) listed(key, value string, n *node, path string) {
-	if l.dialect.concatenate {
-		return
-	}
 	if isAddressKey(key) {
 		if p, ok := parseRange(value); ok {
 			l.narrow(key, value, p, n, path)

@@ -55,7 +55,7 @@ type Status struct {
 // Open loads the files at paths, as Load does, for a Live.
 func Open(paths []string, opt Options) (*Live, error) {
 	l := &Live{paths: paths, opt: opt.orDefaults(), changed: make(chan struct{})}
-	l.set.Store(&Set{dialect: &dialects[opt.Dialect]})
+	l.set.Store(&Set{})
 	if err := l.Reload(); err != nil && !opt.StartEmpty {
 		return nil, err
 	}

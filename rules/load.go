@@ -141,8 +141,7 @@ func isRules(name string) bool {
 
 // compile makes a set of sources. The error is Errors.
 func compile(sources []source, opt Options) (*Set, error) {
-	// The Envoy dialect warns of nothing that envoyproxy/ratelimit does not.
-	set, errs := check(sources, opt, opt.Dialect == Native)
+	set, errs := check(sources, opt, true)
 	if set == nil {
 		return nil, errs
 	}
@@ -152,7 +151,7 @@ func compile(sources []source, opt Options) (*Set, error) {
 // check makes a set of sources, and returns all faults and warnings. The set is nil if
 // there is a fault. lint asks for warnings of what is allowed and yet likely wrong.
 func check(sources []source, opt Options, lint bool) (*Set, Errors) {
-	r := &report{dialect: &dialects[opt.Dialect]}
+	r := &report{}
 	c := newCompiler(r, opt, lint)
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
@@ -162,14 +161,11 @@ func check(sources []source, opt Options, lint bool) (*Set, Errors) {
 		n := r.parse(s.text, &opt)
 		if n == nil {
 			if r.faults == before {
-				c.fault(nil, "", "begin the file with domain: and a name", emptyDomain)
+				c.bad(nil, "", "begin the file with domain: and a name", noDomain)
 			}
 			continue
 		}
-		if r.dialect.flat {
-			r.checkFlat(n)
-		}
-		if kind, hint := otherFile(n); kind != "" && !r.dialect.flat {
+		if kind, hint := otherFile(n); kind != "" {
 			r.bad(n, "", hint, "this file is %s, not rules", kind)
 			continue
 		}

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir"
 )
 
@@ -73,7 +75,7 @@ func (d *domain) matchReplacing(dst []weir.Op, r *weir.Request, t *trace) []weir
 		}
 		from, limits := len(dst), f.limits
 		for j, l := range limits {
-			if replaced(l, all) {
+			if replaced(l, all, r) {
 				t.replaced(i, l.Name)
 				continue
 			}
@@ -100,7 +102,7 @@ func (d *domain) checkLists(r *weir.Request, t *trace) (verdict, *weir.Limit, in
 				t.listed(e, denied)
 				return denied, l.limit, i
 			}
-			if d.allow[e.Key].has(e.Value) {
+			if r.Descriptors[i].Reading == 0 && d.allow[e.Key].has(e.Value) {
 				v = allowed
 				t.listed(e, allowed)
 			}
@@ -218,11 +220,6 @@ func free(rule *Rule, e *weir.Entry, how how) (string, bool) {
 		if rule.ShareThreshold {
 			return "", false
 		}
-		if e.Key != rule.Key {
-			// The Envoy dialect can split key_value elsewhere than the rule
-			// does, and counts both under the same word.
-			return e.Key + "_" + e.Value, true
-		}
 	}
 	return e.Value, true
 }
@@ -251,13 +248,35 @@ func (rule *Rule) choose(value string, r *weir.Request, desc *weir.Descriptor) [
 			if ls, ok := rule.tiers.find(tier); ok {
 				return ls
 			}
+			return rule.Limits
 		}
+		return rule.chooseAll(r)
 	}
 	return rule.Limits
 }
 
+// chooseAll returns the limits of the rule, and those of the tiers that the request has as
+// some read it.
+func (rule *Rule) chooseAll(r *weir.Request) []*Limit {
+	all := slices.Clip(rule.Limits)
+	for i := range r.Descriptors {
+		if r.Descriptors[i].Reading == 0 {
+			continue
+		}
+		for _, e := range r.Descriptors[i].Entries {
+			if e.Key != rule.TierBy {
+				continue
+			}
+			if ls, ok := rule.tiers.find(e.Value); ok {
+				all = append(all, slices.DeleteFunc(slices.Clone(ls), func(l *Limit) bool { return slices.Contains(all, l) })...)
+			}
+		}
+	}
+	return all
+}
+
 // entry returns the value of key in desc, else in another descriptor of the
-// request.
+// request, so far as it is read alike.
 func entry(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
 	for i := range desc.Entries {
 		if desc.Entries[i].Key == key {
@@ -265,6 +284,9 @@ func entry(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
 		}
 	}
 	for i := range r.Descriptors {
+		if reading := r.Descriptors[i].Reading; reading != 0 && reading != desc.Reading {
+			continue
+		}
 		for j := range r.Descriptors[i].Entries {
 			if e := &r.Descriptors[i].Entries[j]; e.Key == key {
 				return e.Value, true

@@ -68,23 +68,21 @@ func (yes) TakeOne(_ context.Context, _ string, l *weir.Limit, _ int64) (weir.De
 func (yes) Close() error { return nil }
 
 func TestMatchAllocatesNothing(t *testing.T) {
-	for _, dialect := range []rules.Dialect{rules.Native, rules.Envoy} {
-		live := lim(t, parseIn(t, dialect, many))
-		for _, d := range []string{
-			"client=1", "client=1 plan=pro", "client=acme", "client=t-9", "client=was-xyz", "client=192.0.2.9",
-			"client=192.0.2", "a=1 b=c d=4", "zero=1", "none=1", "replaces=1", "remote_address=10.0.0.1",
-			"remote_address=198.51.100.7", "remote_address=2001:db8::1", "remote_address=fe80::1%eth0", "agent=probe-7",
-		} {
-			r := live.Acquire()
-			r.Domain, r.Descriptors = "d", request("d", d, "gone=1", "client=2").Descriptors
-			allocs := testing.AllocsPerRun(100, func() {
-				if _, err := live.Decide(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
-			})
-			if allocs != 0 {
-				t.Errorf("%s: %s: %v allocations", dialect, d, allocs)
+	live := lim(t, parse(t, many))
+	for _, d := range []string{
+		"client=1", "client=1 plan=pro", "client=acme", "client=t-9", "client=was-xyz", "client=192.0.2.9",
+		"client=192.0.2", "a=1 b=c d=4", "zero=1", "none=1", "replaces=1", "remote_address=10.0.0.1",
+		"remote_address=198.51.100.7", "remote_address=2001:db8::1", "remote_address=fe80::1%eth0", "agent=probe-7",
+	} {
+		r := live.Acquire()
+		r.Domain, r.Descriptors = "d", request("d", d, "gone=1", "client=2").Descriptors
+		allocs := testing.AllocsPerRun(100, func() {
+			if _, err := live.Decide(t.Context(), r); err != nil {
+				t.Fatal(err)
 			}
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations", d, allocs)
 		}
 	}
 }
@@ -125,7 +123,7 @@ descriptors:
 	}
 }
 
-// TestKeysAreApart: in the native dialect a key and a value cannot stand for
+// TestKeysAreApart: a key and a value cannot stand for
 // another pair, nor values for other values.
 func TestKeysAreApart(t *testing.T) {
 	s := parse(t, `domain: d
@@ -195,17 +193,6 @@ func TestWhatKeepsCounters(t *testing.T) {
 	f(true, "limit: 1/s, on_change: reset", "limit: 1/s, on_change: reset"+strings.ReplaceAll(tier, "%s", "1/s"))
 	f(true, "limits: [{limit: 7/s, name: a}, 1/m]", "limits: [{limit: 5/s, name: a}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 2/s, name: a}, 1/m]"))
 	f(false, "limits: [{limit: 1/s, name: a}, 1/m]", "limits: [{limit: 1/s, name: b}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 1/s, name: b}, 1/m]"))
-}
-
-func TestDialectNames(t *testing.T) {
-	for _, d := range []rules.Dialect{rules.Native, rules.Envoy} {
-		if got, err := rules.ParseDialect(d.String()); err != nil || got != d {
-			t.Errorf("%s: %v, %v", d, got, err)
-		}
-	}
-	if _, err := rules.ParseDialect("lyft"); err == nil {
-		t.Error("lyft is a dialect")
-	}
 }
 
 func TestManyDescriptorsAndEntries(t *testing.T) {

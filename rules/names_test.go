@@ -56,3 +56,29 @@ func TestFamilyNamesHaveBounds(t *testing.T) {
 		})
 	}
 }
+
+// TestFamilyNamesAreForPeople: a limit without a name has one that holds no sign of the grammar
+// of paths, and its counters are named by the path as ever.
+func TestFamilyNamesAreForPeople(t *testing.T) {
+	for body, want := range map[string][2]string{
+		"{key: remote_address, limit: 1/s}":                                              {"remote_address", "d/remote_address"},
+		"{key: path, value: /login, descriptors: [{key: remote_address, limit: 1/s}]}":   {"/login by remote_address", `d/path="/login"/remote_address`},
+		"{key: plan, value: free, descriptors: [{key: user, limit: 1/s}]}":               {"plan free by user", "d/plan=free/user"},
+		"{key: user, descriptors: [{key: path, limit: 1/s}]}":                            {"user and path", "d/user/path"},
+		"{key: user, limits: [1/m, {limit: 9/h, name: hourly}]}":                         {"user per minute", "d/user#minute"},
+		"{key: user, limits: [{limit: 3, ttl: 1s, algorithm: concurrency}, 9/h]}":        {"user concurrency", "d/user#concurrency"},
+		"{key: user, tiers: {by: tier, limits: {free: 1/m}}}":                            {"user of tier free", "d/user"},
+		"{key: user, tiers: {by: tier, limits: {free: [1/m, {limit: 9/h, name: two}]}}}": {"user per minute of tier free", "d/user#minute"},
+		"{key: user, limit: 2/s, overrides: {acme: 1/s}}":                                {"user", "d/user"},
+		"{key: path, value: /é, limit: 1/s}":                                             {"/é", `d/path="/é"`},
+	} {
+		s, err := rules.Parse("a.yaml", []byte("domain: d\ndescriptors:\n  - "+body+"\n"), rules.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if l := s.Limits()[0]; l.Name != want[0] || l.Scope != want[1] {
+			t.Errorf("%s: named %q, counted as %q; not %q", body, l.Name, l.Scope, want)
+		}
+	}
+}

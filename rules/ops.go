@@ -74,17 +74,20 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 }
 
 func deny(l *weir.Limit, r *weir.Request, at int) weir.Op {
-	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}
+	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Answer: weir.Answer{Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}}
 }
 
 // replaced reports whether another limit that the request meets takes the
-// place of l. A limit that is unlimited, or is replaced itself, replaces too;
-// none replaces itself, see build.
-func replaced(l *Limit, all []found) bool {
+// place of l, however r is read. A limit that is unlimited, or is replaced itself, replaces
+// too; none replaces itself, see build.
+func replaced(l *Limit, all []found, r *weir.Request) bool {
 	if l.Limit == nil || l.alias == "" {
 		return false
 	}
 	for i := range all {
+		if r.Descriptors[i].Reading != 0 {
+			continue
+		}
 		for _, other := range all[i].limits {
 			if slices.Contains(other.Replaces, l.alias) {
 				return true

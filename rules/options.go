@@ -12,8 +12,6 @@ import (
 
 // Options configures how rules are read and watched.
 type Options struct {
-	// Dialect in which the files are written. Zero means Native.
-	Dialect Dialect
 	// Merge lets several files add to one domain. Zero means that a domain in
 	// two files is a fault.
 	Merge bool

@@ -3,7 +3,6 @@ package rules
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -12,8 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parse reads the document of src, the first where the dialect ignores further
-// ones. It returns nil when there is none, or when it reported a fault.
+// parse reads the document of src. It returns nil when there is none, or when it reported a fault.
 func (r *report) parse(src []byte, opt *Options) *node {
 	if len(src) > opt.MaxBytes {
 		r.bad(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", opt.MaxBytes)
@@ -32,7 +30,7 @@ func (r *report) parse(src []byte, opt *Options) *node {
 		r.syntax(src, err)
 		return nil
 	}
-	if !r.dialect.firstOnly && r.further(src, dec) {
+	if r.further(src, dec) {
 		return nil
 	}
 	if len(doc.Content) == 0 {
@@ -65,23 +63,20 @@ func (r *report) further(src []byte, dec *yaml.Decoder) bool {
 // syntax reports an error of the YAML parser. Its text begins with the line,
 // except on the first line and where it knows none.
 func (r *report) syntax(src []byte, err error) {
-	text := err.Error()
 	e := &Error{}
-	msg := strings.TrimPrefix(text, "yaml: ")
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(msg, "line "); ok {
 		line, after, _ := strings.Cut(rest, ": ")
 		if n, err := strconv.Atoi(line); err == nil {
 			e.Line, msg = n, after
 		}
-	} else if !r.dialect.flat && !strings.HasPrefix(msg, "unknown anchor") {
+	} else if !strings.HasPrefix(msg, "unknown anchor") {
 		e.Line = 1
 	}
-	if r.dialect.flat {
-		msg = text
-	} else if indentedByTab(src, e.Line) {
+	if indentedByTab(src, e.Line) {
 		e.Hint = "indent with spaces, not with a tab"
 	}
-	e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
+	e.Msg = "not YAML: " + msg
 	r.add(e)
 }
 

@@ -56,13 +56,6 @@ func TestSecondDocument(t *testing.T) {
 			t.Errorf("%q: got %v, want none: it is one document", text, err)
 		}
 	}
-	set, err := rules.Parse("r.yaml", []byte("domain: a"+limit+"---\ndomain: b"+limit), rules.Options{Dialect: rules.Envoy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := set.Domains(); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("the domains in the dialect of Envoy are %v, want a alone", got)
-	}
 }
 
 // A file whose domain is missing, or taken, is read on: whoever mends that should

@@ -13,11 +13,19 @@ const MaxNames = 1536
 // they are not.
 func (c *compiler) named(at *node, path, name, scope string) bool {
 	size := len(c.domain.name) + len(scope) + len(name)
-	if c.dialect.flat || size <= MaxNames {
+	if size <= MaxNames {
 		return true
 	}
 	c.bad(at, path[:min(len(path), maxShown)], "give shorter keys and values, and the limit a name", "the names of the limit (its domain, path and own) have %d bytes together: at most %d fit into its events and metrics", size, MaxNames)
 	return false
+}
+
+// legible returns s as it is, quoted where it holds what nobody can read.
+func legible(s string) string {
+	if s == "" || strconv.Quote(s) != `"`+s+`"` {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // maxShown is how many bytes of a path that is too long are shown.
@@ -42,8 +50,8 @@ func pathStep(key, value string) string {
 
 // quoteStep quotes what would make a path ambiguous.
 func quoteStep(s string) string {
-	if s == "" || strings.ContainsAny(s, "/=#[]\"\\ ") || strconv.Quote(s) != `"`+s+`"` {
+	if strings.ContainsAny(s, "/=#[]\"\\ ") {
 		return strconv.Quote(s)
 	}
-	return s
+	return legible(s)
 }

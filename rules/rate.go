@@ -45,14 +45,14 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 	if s.Limit != nil && s.RequestsPerUnit != nil {
 		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")
 	}
-	if s.Limit == nil && s.RequestsPerUnit == nil && !b.dialect.flat {
+	if s.Limit == nil && s.RequestsPerUnit == nil {
 		if !hasNumber(s.Node) {
 			b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
 		}
 		b.faults++
 	}
 	b.unit(leases)
-	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 && !b.dialect.flat {
+	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 {
 		b.wrong("unit_multiplier", "leave it out, or write 1", "unit_multiplier must be at least 1")
 	}
 	if r.Period > weir.MaxPeriod {
@@ -101,7 +101,7 @@ func (b *builder) unit(leases bool) {
 	if s.Unit != nil && *s.Unit < 0 {
 		text := textOf(s.Node.find("unit"))
 		b.faults++
-		b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
+		b.bad(s.Node.where("unit"), b.path, didYouMean(text, period.Units), "unknown unit %q", text)
 	}
 	ways := 0
 	for _, is := range []bool{s.Unit != nil, s.Period != nil, s.Limit != nil && s.Limit.Period > 0, leases && b.s.TTL != nil} {
@@ -109,12 +109,8 @@ func (b *builder) unit(leases bool) {
 			ways++
 		}
 	}
-	switch {
-	case ways > 1:
+	if ways > 1 {
 		b.wrong("period", "keep one of them", "the period is given %d times: by unit, period, limit or ttl", ways)
-	case ways == 0 && b.dialect.flat && s.Limit == nil && !leases:
-		b.faults++
-		b.fault(s.Node, b.path, "add unit: minute", badUnit, "")
 	}
 }
 

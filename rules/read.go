@@ -35,7 +35,7 @@ func (u *unitWord) read(d *decoder, n *node, name string) {
 		return
 	}
 	p, ok := period.Length(text)
-	if !ok && !d.dialect.flat {
+	if !ok {
 		p, ok = period.Unit(text)
 	}
 	if !ok {
@@ -196,7 +196,7 @@ func (r *names) read(d *decoder, n *node, name string) {
 			}
 		}
 		if text.kind != scalar || text.text == "" {
-			d.fault(item, d.path, "write - name: the_limit", emptyReplaces)
+			d.bad(item, d.path, "write - name: the_limit", "replaces has an entry without a name")
 			continue
 		}
 		*r = append(*r, text.text)
@@ -234,14 +234,9 @@ func (c *consistencySpec) read(d *decoder, n *node, name string) {
 }
 
 func (m *metadataSpec) read(d *decoder, n *node, name string) {
-	if n.kind == null {
-		return
+	if n.kind != null && n.kind != mapping {
+		d.bad(n, d.path, "", "bad metadata: it must be a block of keys, not %s", n.kind)
 	}
-	if n.kind != mapping {
-		d.fault(n, d.path, "", badMetadata, "it must be a block of keys, not "+n.kind.String())
-		return
-	}
-	m.tree, _ = asJSON(n).(map[string]any)
 }
 
 func (o *ordered[T]) read(d *decoder, n *node, name string) {
@@ -254,7 +249,7 @@ func (o *ordered[T]) read(d *decoder, n *node, name string) {
 	}
 	seen := make(map[string]int, len(n.pairs))
 	for _, p := range n.pairs {
-		if line, ok := seen[p.name]; ok && !d.dialect.repeat {
+		if line, ok := seen[p.name]; ok {
 			d.bad(p.key, d.path, "keep one of them", "%s: %q is already in line %d", name, p.name, line)
 			continue
 		}
@@ -267,35 +262,4 @@ func (o *ordered[T]) read(d *decoder, n *node, name string) {
 		d.value(p.value, reflect.ValueOf(&k.value).Elem(), name+" "+p.name)
 		*o = append(*o, k)
 	}
-}
-
-// asJSON returns n as JSON would have it.
-func asJSON(n *node) any {
-	switch n.kind {
-	case mapping:
-		m := make(map[string]any, len(n.pairs))
-		for _, p := range n.pairs {
-			m[p.name] = asJSON(p.value)
-		}
-		return m
-	case list:
-		l := make([]any, len(n.items))
-		for i, item := range n.items {
-			l[i] = asJSON(item)
-		}
-		return l
-	}
-	switch n.resolve() {
-	case asNull:
-		return nil
-	case asBool:
-		b, _ := bool11(n.text)
-		return b
-	case asInt:
-		i, _ := int11(n.text)
-		return float64(i)
-	case asFloat:
-		return floatOf(n.text)
-	}
-	return n.text
 }

@@ -215,22 +215,27 @@ func TestRestartsAreNamed(t *testing.T) {
 		}
 	}
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 90/minute}")
-	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10/minute}", "limits=1", "d/ip: 10/minute sliding_window, was 100/minute sliding_window", "different forms",
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10/minute}")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/hour}")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, algorithm: token_bucket}")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/hour, algorithm: sliding_log}", "limits=1", "d/ip: 100/hour sliding_log, was 100/minute sliding_window", "each algorithm",
 		"each client may use the old and the new count within one period")
-	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, algorithm: token_bucket}", "was 100/minute sliding_window", "each algorithm")
+	f("- {key: ip, limit: 100/minute, algorithm: sliding_log}", "- {key: ip, limit: 100/hour, algorithm: sliding_log, max_log: 5000}", "different forms")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10, algorithm: concurrency, ttl: 30s}", "each algorithm")
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limits: [100/minute, 1000/hour]}", "limits=1", "under another name")
 	f("- {key: ip, limits: [100/minute, 10/second]}", "- {key: ip, limits: [100/minute, 10/second, 1000/hour]}")
 	f("- {key: ip, algorithm: fixed_window, limits: [100/minute, 500/hour]}", "- {key: ip, algorithm: fixed_window, limits: [100/minute, 500/day]}",
 		"limits=1", "500/day fixed_window, was 500/hour", `name: \"hour\" keeps what was spent`)
 	f("- {key: ip, algorithm: fixed_window, on_change: reset, limit: 100/minute}", "- {key: ip, algorithm: fixed_window, on_change: reset, limit: 90/minute}", "on_change: keep")
-	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, overrides: {acme: 10/minute}}", "limits=1", "d/ip, for acme: 10/minute")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, overrides: {acme: 10/hour}}")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, overrides: {acme: {limit: 10/hour, algorithm: sliding_log}}}", "limits=1", "d/ip, for acme: 10/hour")
 	f("- {key: ip, limit: 100/minute}", "- {key: other, limit: 10/minute}")
 	f("- {key: ip, limit: 0}", "- {key: ip, limit: 10/minute}")
-	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10/minute, name: "+strings.Repeat("n", 100)+"}", "was 100/minute")
+	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10/hour, algorithm: sliding_log, name: "+strings.Repeat("n", 100)+"}", "was 100/minute")
 	var from, to strings.Builder
 	for i := range 12 {
 		fmt.Fprintf(&from, "- {key: k%d, limit: 100/minute}\n", i)
-		fmt.Fprintf(&to, "- {key: k%d, limit: 10/minute}\n", i)
+		fmt.Fprintf(&to, "- {key: k%d, limit: 10/hour, algorithm: sliding_log}\n", i)
 	}
 	f(from.String(), to.String(), "limits=12", "d/k0:", "d/k4:", "and 7 more")
 	if strings.Contains(log.String(), "d/k5:") {

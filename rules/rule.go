@@ -32,11 +32,8 @@ type Rule struct {
 	// TierBy is the key of the entry that names the tier.
 	TierBy string
 	// Shadow, Quota, DetailedMetric, ValueToMetric and ShareThreshold are the
-	// flags of the original format.
-	Shadow, Quota, DetailedMetric, ValueToMetric, ShareThreshold bool
-	// Metadata is told to Envoy about requests that pass. It must not be
-	// changed.
-	Metadata map[string]any
+	// flags of the original format; Metadata says that it has metadata.
+	Shadow, Quota, DetailedMetric, ValueToMetric, ShareThreshold, Metadata bool
 
 	tiers, overrides *choices
 	allow, deny      *valueSet

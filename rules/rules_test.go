@@ -13,15 +13,9 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// parse compiles text in the native dialect.
 func parse(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	return parseIn(t, rules.Native, text)
-}
-
-func parseIn(t testing.TB, d rules.Dialect, text string) *rules.Set {
-	t.Helper()
-	s, err := rules.Parse("test.yaml", []byte(text), rules.Options{Dialect: d})
+	s, err := rules.Parse("test.yaml", []byte(text), rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

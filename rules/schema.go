@@ -53,15 +53,15 @@ type descriptorSpec struct {
 	Deny words `yaml:"deny"`
 	// Count what would be refused and refuse nothing.
 	ShadowMode *bool `yaml:"shadow_mode"`
-	// Envoy's quota mode: in its protocol, a request is refused only if all quota limits refuse it.
+	// Envoy's quota mode: in compatible mode, a request is refused only if all quota limits refuse it. Here each refuses.
 	QuotaMode bool `yaml:"quota_mode"`
-	// Put all values of the path in the metric (Envoy dialect).
+	// Put all values of the path in the metric; kept for Envoy's files.
 	DetailedMetric bool `yaml:"detailed_metric"`
-	// Put this entry's value in the metric (Envoy dialect).
+	// Put this entry's value in the metric; kept for Envoy's files.
 	ValueToMetric bool `yaml:"value_to_metric"`
 	// Let all values that match the wildcard share one counter.
 	ShareThreshold bool `yaml:"share_threshold"`
-	// Told to Envoy about requests that pass.
+	// What compatible mode tells Envoy about requests that pass; kept for Envoy's files.
 	Metadata *metadataSpec `yaml:"metadata"`
 	// Rules for the next entry of the request's descriptor.
 	Descriptors []*descriptorSpec `yaml:"descriptors"`
@@ -253,7 +253,7 @@ type (
 	// limitList is a limit or a list of limits.
 	limitList []*limitSpec
 	// metadataSpec is any block.
-	metadataSpec struct{ tree map[string]any }
+	metadataSpec struct{}
 	// ordered is a block of free keys, in the order of the file.
 	ordered[T any] []keyed[T]
 	keyed[T any]   struct {

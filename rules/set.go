@@ -14,7 +14,6 @@ type Set struct {
 	domains map[string]*domain
 	// first is one of domains: most sets have no other.
 	first    *domain
-	dialect  *dialect
 	rules    []*Rule
 	warnings Errors
 	files    []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/figures"
 )
 
 // trace records how a request is matched. A nil trace records nothing; it must
@@ -58,9 +59,6 @@ func (lv *level) whyNone(e *weir.Entry) string {
 		return fmt.Sprintf("key %q has %d rules for other values and none for every value", e.Key, len(b.exact))
 	}
 	names := slices.Sorted(maps.Keys(lv.keys))
-	if lv.words.exact != nil { // the Envoy dialect
-		names = slices.Sorted(maps.Keys(lv.words.exact))
-	}
 	if len(names) == 0 {
 		return "the rules end here: no descriptors beneath"
 	}
@@ -83,8 +81,8 @@ func (t *trace) matched(at int, f *found, ops []weir.Op) {
 	}
 	for i := range ops {
 		o := &ops[i]
-		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit) + describeConsistency(&o.Limit.Consistency), Scope: o.Limit.Scope,
-			Key: strings.Clone(o.Key), Cost: o.Cost, Headroom: o.Headroom, Role: checks.Role(o.Role)})
+		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit) + describeConsistency(&o.Limit.Consistency), Scope: figures.Scope(o.Limit.Scope),
+			Key: figures.Key(strings.Clone(o.Key)), Cost: o.Cost, Headroom: o.Headroom, Role: checks.Role(o.Role)})
 	}
 	switch f.verdict {
 	case denied:

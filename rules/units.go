@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,16 +38,6 @@ func parsePercent(s string) (int64, error) {
 	n, err := period.Count(strings.TrimSpace(digits))
 	if !ok || err != nil || n < 0 {
 		return 0, fmt.Errorf("%q is not a share: write it like 10%%", s)
-	}
-	return n, nil
-}
-
-// int11 reads an integer as YAML 1.1 does: 010 is eight.
-func int11(s string) (int64, error) {
-	digits := strings.ReplaceAll(s, "_", "")
-	n, err := strconv.ParseInt(digits, 0, 64)
-	if err != nil || strings.HasPrefix(s, "_") {
-		return 0, fmt.Errorf("%q is not a whole number", s)
 	}
 	return n, nil
 }

@@ -43,7 +43,7 @@ func (s *Set) Exempts(r *weir.Request) bool {
 // isTerminal reports whether who ends at the rule is limited, or let pass by it. A rule
 // without a limit that has others beneath only leads there.
 func (r *Rule) isTerminal() bool {
-	return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words.exact) == 0
+	return r.decides() || len(r.kids.keys) == 0
 }
 
 // Unmatched says why r, or one of its descriptors, is likely not what was meant: there
@@ -115,8 +115,7 @@ func hasKeys(desc *weir.Descriptor, keys []string) bool {
 	return slices.EqualFunc(desc.Entries, keys, func(e weir.Entry, key string) bool { return e.Key == key })
 }
 
-// keysIn returns the keys of a descriptor. In the Envoy dialect an entry can meet a rule
-// by its value too; such rules are not told apart here.
+// keysIn returns the keys of a descriptor.
 func keysIn(desc *weir.Descriptor) []string {
 	keys := make([]string, len(desc.Entries))
 	for i := range desc.Entries {
@@ -212,3 +211,24 @@ func (l *Live) Misspelt(r *weir.Request) string { return l.set.Load().Misspelt(r
 
 // Unmatched says of the set in use what [Set.Unmatched] does.
 func (l *Live) Unmatched(r *weir.Request) string { return l.set.Load().Unmatched(r) }
+
+// MissingTier says which tiers to name where r meets a rule that has limits for tiers alone
+// and r names none of them; else it is empty.
+func (s *Set) MissingTier(r *weir.Request) string {
+	d := s.domains[r.Domain]
+	for i := range r.Descriptors {
+		if d == nil {
+			break
+		}
+		rule, v := d.follow(r.Descriptors[i].Entries)
+		if v != limited || len(rule.Limits) > 0 || len(rule.Tiers) == 0 {
+			continue
+		}
+		var tiers []string
+		for _, t := range rule.Tiers[:min(len(rule.Tiers), 8)] {
+			tiers = append(tiers, rule.TierBy+"="+t.Value)
+		}
+		return fmt.Sprintf("%s has limits by tier only: add %s", rule.Path, strings.Join(tiers, " or "))
+	}
+	return ""
+}

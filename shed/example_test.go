@@ -45,7 +45,7 @@ func Example() {
 			return
 		}
 		work()
-		if err := limiter.Release(context.Background(), r); err != nil {
+		if _, err := limiter.Release(context.Background(), r); err != nil {
 			fmt.Println(err)
 		}
 		fmt.Println(p, "served")

@@ -160,14 +160,15 @@ func (s *Shedder) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 
 // matchUser adds the limits per user.
 func (s *Shedder) matchUser(dst []weir.Op, r *weir.Request, rate, concurrency Mode) []weir.Op {
-	asks := r.Verb == weir.Spend || r.Verb == weir.Force
-	d, e := s.user(r)
+	asks := r.IsDeciding() && (r.Verb == weir.Spend || r.Verb == weir.Force)
+	at, e := s.user(r)
 	if e == nil {
 		if asks {
 			s.unknown.Add(weir.Allowed)
 		}
 		return dst
 	}
+	d, from := &r.Descriptors[at], len(dst)
 	key := r.Key(e.Key, e.Value)
 	if rate != Off {
 		dst = add(dst, s.rate, rate, key, costOf(r, d), d.Peek, r)
@@ -179,23 +180,26 @@ func (s *Shedder) matchUser(dst []weir.Op, r *weir.Request, rate, concurrency Mo
 	case asks:
 		s.leaseless.Add(weir.Allowed)
 	}
+	for i := from; i < len(dst); i++ {
+		dst[i].Descriptor = uint16(at)
+	}
 	return dst
 }
 
-// user returns the entry that tells whose r is, and its descriptor; nil if there
+// user returns the entry that tells whose r is, and the place of its descriptor; nil if there
 // is none.
-func (s *Shedder) user(r *weir.Request) (*weir.Descriptor, *weir.Entry) {
+func (s *Shedder) user(r *weir.Request) (at int, e *weir.Entry) {
 	for _, key := range s.opt.User {
 		for i := range r.Descriptors {
 			d := &r.Descriptors[i]
 			for j := range d.Entries {
 				if e := &d.Entries[j]; e.Key == key && e.Value != "" {
-					return d, e
+					return i, e
 				}
 			}
 		}
 	}
-	return nil, nil
+	return 0, nil
 }
 
 // add appends the op of one limit.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/shed"
@@ -211,5 +212,22 @@ func TestSeriesAreMetrics(t *testing.T) {
 	}
 	if n := len(w.s.Series()); n != 10 {
 		t.Errorf("%d series, want 1, 1, 4 and 4", n)
+	}
+}
+
+// Only decisions count, however often a request is looked at before, as each of a batch is.
+func TestLooksAreNotCounted(t *testing.T) {
+	w := newWorld(t, shed.Options{UserConcurrency: shed.ConcurrencyOptions{Limit: 1, TTL: time.Minute}, UserRate: shed.RateOptions{Limit: shed.Rate{Count: 10, Period: time.Second}}})
+	for n := uint64(1); n < 4; n++ {
+		for _, user := range []string{"", "ann"} {
+			r := ask(user, shed.Default, "")
+			for range 3 {
+				w.lim.Match(r)
+			}
+			w.decide(r)
+		}
+		if st := w.s.State(); st.UnknownUsers != n || st.WithoutLease != n {
+			t.Errorf("after %d decisions of each kind: %d unknown users, %d without a lease", n, st.UnknownUsers, st.WithoutLease)
+		}
 	}
 }

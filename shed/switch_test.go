@@ -109,7 +109,7 @@ func TestKillSwitchUnderContention(t *testing.T) {
 				if _, err := w.lim.Decide(context.Background(), r); err != nil {
 					t.Error(err)
 				}
-				if err := w.lim.Release(context.Background(), r); err != nil {
+				if _, err := w.lim.Release(context.Background(), r); err != nil {
 					t.Error(err)
 				}
 			}

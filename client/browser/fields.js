@@ -61,11 +61,28 @@ function retryAfter(h, now) {
   return undefined;
 }
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const [MONTH, TIME] = [`(?<month>${MONTHS.join("|")})`, "(?<time>\\d{2}:\\d{2}:\\d{2})"];
+
+/** The three forms of a date, RFC 9110 §5.6.7. */
+const DATES = [
+  `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?<day>\\d{2}) ${MONTH} (?<year>\\d{4}) ${TIME} GMT`,
+  `(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${TIME} GMT`, // RFC 850
+  `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ${MONTH} (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`, // asctime
+].map((form) => new RegExp(`^${form}$`));
+
 /** httpDate returns milliseconds since the epoch. Date.parse takes much else. */
 function httpDate(v) {
-  if (v === null || !/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(v)) return undefined;
-  const at = Date.parse(v);
-  return Number.isNaN(at) ? undefined : at;
+  for (const form of DATES) {
+    const m = form.exec(v ?? "")?.groups;
+    if (!m) continue;
+    const year = m.year.length === 4 ? m.year : (m.year < "69" ? "20" : "19") + m.year; // as Go and POSIX read it
+    const month = String(MONTHS.indexOf(m.month) + 1).padStart(2, "0");
+    const iso = `${year}-${month}-${m.day.replace(" ", "0")}T${m.time}.000Z`;
+    const at = new Date(iso);
+    return !Number.isNaN(at.getTime()) && at.toISOString() === iso ? at.getTime() : undefined; // else 31 February
+  }
+  return undefined;
 }
 
 /** seconds reads digits; a number that is too large reads as the largest. */

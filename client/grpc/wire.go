@@ -114,7 +114,7 @@ func (w *wire) Settle(ctx context.Context, handle string, actual int64) (client.
 		res, err := w.service.Cancel(ctx, &weirpb.CancelRequest{Handle: handle})
 		return client.Settlement{Reserved: res.GetReserved()}, problem(err)
 	}
-	res, err := w.service.Commit(ctx, &weirpb.CommitRequest{Handle: handle, Actual: actual})
+	res, err := w.service.Commit(ctx, &weirpb.CommitRequest{Handle: handle, Actual: &actual})
 	return client.Settlement{Reserved: res.GetReserved(), Actual: res.GetActual()}, problem(err)
 }
 
@@ -128,9 +128,9 @@ func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, er
 	return decodeDecision(res.GetDecision())
 }
 
-func (w *wire) Release(ctx context.Context, k client.Check) error {
-	_, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
-	return problem(err)
+func (w *wire) Release(ctx context.Context, k client.Check) (bool, error) {
+	res, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
+	return res.GetReleased(), problem(err)
 }
 
 func request(k *client.Check, peek bool) *weirpb.CheckRequest {

@@ -229,15 +229,19 @@ func TestBothWays(t *testing.T) {
 				continue
 			}
 			var ds [2]client.Decision
+			var released [2]bool
 			release := r.IntN(2) == 0
 			for i, w := range both {
 				if release {
-					errs[i] = w.Release(ctx, k)
+					released[i], errs[i] = w.Release(ctx, k)
 				} else {
 					ds[i], errs[i] = w.Acquire(ctx, k)
 				}
 			}
 			same(t, fmt.Sprintf("acquire or release (%v) %+v", release, k), errs, ds[0], ds[1])
+			if released[0] != released[1] {
+				t.Fatalf("release %+v: %v over the one, %v over the other", k, released[0], released[1])
+			}
 		}
 	}
 }
@@ -265,8 +269,10 @@ func TestClientOverGRPC(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if err := c.Release(t.Context(), l); err != nil {
-		t.Error(err)
+	for _, held := range []bool{true, false} {
+		if released, err := c.Release(t.Context(), l); err != nil || released != held {
+			t.Errorf("released %v, %v; held %v", released, err, held)
+		}
 	}
 }
 

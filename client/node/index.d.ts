@@ -178,6 +178,8 @@ export interface Options {
   /** How many may wait at a time. Default: 1024. */
   maxWaiting?: number;
   throttle?: ThrottleOptions;
+  /** Told once when checks are decided without the service, at most once a minute, and once when it answers again. Default: console. */
+  log?: { warn(message: string): void; info(message: string): void };
   /** Called when the circuit breaker opens and closes. */
   onBreaker?: (state: { open: boolean; retryIn: number; error: UnavailableError | null }) => void;
   /** Sends the calls. Default: Node's fetch. */
@@ -255,6 +257,6 @@ export class Client {
   /** Holds a lease for another period. */
   renew(lease: Lease, options?: CallOptions): Promise<{ decision: Decision; lease: Lease | null }>;
   /** Ends a lease. */
-  release(lease: Lease | null, options?: CallOptions): Promise<void>;
+  release(lease: Lease | null, options?: CallOptions): Promise<boolean>;
   counters(): Counters;
 }

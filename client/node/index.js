@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 
 import { Breaker } from "./breaker.js";
 import { identity, integer, isSteady, list, object, readDecision, string, writeCheck } from "./checks.js";
+import { OutageLog } from "./outagelog.js";
 import { LimitedError, RefusedError, RequestError, UnavailableError } from "./errors.js";
 import { throttledFetch } from "./fetch.js";
 import { ask, baseOf, MAX_BATCH_RESPONSE, MAX_RESPONSE } from "./http.js";
@@ -27,6 +28,7 @@ const defaults = {
   maxWaiting: 1024,
   throttle: {},
   onBreaker: () => {},
+  log: console,
   fetch: (url, init) => globalThis.fetch(url, init),
   clock: processClock,
 };
@@ -41,6 +43,7 @@ export class Client {
   #refusals = new Refusals();
   #inFlight = 0;
   #waiting = 0;
+  #outages = new OutageLog();
   #counts = {
     calls: 0, failures: 0, timeouts: 0, overloaded: 0, caller_errors: 0, deny_cache_hits: 0, breaker_rejected: 0, throttled: 0,
     in_flight_rejected: 0, breaker_opened: 0, allowed: 0, denied: 0, local: 0, lost_leases: 0,
@@ -181,11 +184,13 @@ export class Client {
     return next;
   }
 
-  /** release ends a lease; null, or one that nobody holds, is no error. */
+  /** release ends a lease, and reports whether it was held; null, or one that nobody holds, is no error. */
   async release(lease, options) {
-    if (!lease?.remote) return;
-    await this.#call("/v1/release", this.#write(lease.check), MAX_RESPONSE, this.#limits(options), (res) => {
-      if (object(res).released !== true) throw new TypeError("a response without the release of the lease");
+    if (!lease?.remote) return false;
+    return this.#call("/v1/release", this.#write(lease.check), MAX_RESPONSE, this.#limits(options), (res) => {
+      const { released } = object(res);
+      if (typeof released !== "boolean") throw new TypeError("a response without the release of the lease");
+      return released;
     });
   }
 
@@ -282,6 +287,7 @@ export class Client {
 
   #answered(ticket, probe) {
     this.#throttle.accept(ticket);
+    if (this.#outages.end()) this.#opt.log.info("weir: the rate limit service answers again");
     if (this.#breaker.succeeded(probe)) this.#opt.onBreaker({ open: false, retryIn: 0, error: null });
   }
 
@@ -319,6 +325,10 @@ export class Client {
   /** Decides what the service did not; another error is its caller's. */
   async #without(err, check, peek) {
     if (!(err instanceof UnavailableError)) throw err;
+    if (this.#outages.begin(this.#opt.clock.now())) {
+      const by = typeof this.#opt.fallback === "function" ? "a function" : this.#opt.fallback;
+      this.#opt.log.warn(`weir: the rate limit service does not answer; checks are decided by the fallback, ${by}: ${err.message}`);
+    }
     const d = {
       allowed: false, delay: 0, retryAfter: 0, limit: null, remaining: null, resetAfter: 0, soft: false, borrowed: false, limits: [],
       source: "policy", degraded: true, cause: err,

@@ -43,8 +43,11 @@ func TestReserveAndCommit(t *testing.T) {
 	if got := remaining(); got != 90 {
 		t.Errorf("%d left after committing 10 of 60", got)
 	}
-	if code, body := post(t, n.http+"/v1/commit", commit); code == 200 {
-		t.Errorf("a second commit: %d %s", code, body)
+	if code, body := post(t, n.http+"/v1/commit", commit); code != 200 {
+		t.Errorf("the same commit again: %d %s", code, body)
+	}
+	if code, body := post(t, n.http+"/v1/commit", strings.Replace(commit, "10}", "11}", 1)); code != 409 || !strings.Contains(body, "with 10") {
+		t.Errorf("another commit: %d %s", code, body)
 	}
 	if got := remaining(); got != 90 {
 		t.Errorf("%d left after a second commit", got)

@@ -67,7 +67,7 @@ func TestBanByHash(t *testing.T) {
 	if code, _, text := ask(""); code != 200 {
 		t.Fatalf("after a reset: %d %s", code, text)
 	}
-	out, code = n.operate(t, "key", "ban", hash, "--for", "2h")
+	out, code = n.operate(t, "key", "ban", "-v", hash, "--for", "2h")
 	for _, want := range []string{"is banned\n", "not refused: requests of other domains than api", "not refused: requests without remote_address, such as", "overrides: {\"127.0.0.1\": {"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("no %q: %d %s", want, code, out)

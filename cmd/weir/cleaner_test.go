@@ -104,9 +104,7 @@ func TestFamilyTerminal(t *testing.T) {
 		commands = append(commands,
 			[]string{"replay", "--rules", rulesFile, log},
 			[]string{"replay", "--json", "--rules", rulesFile, log},
-			[]string{"replay", "--rules", rulesFile, "--against", rulesFile, log},
-			[]string{"suggest", "--by", "user", log},
-			[]string{"suggest", "--json", "--by", "user_agent", log})
+			[]string{"replay", "--rules", rulesFile, "--against", rulesFile, log})
 	}
 	commands = append(commands,
 		[]string{"explain", "--rules", rulesFile, "--domain", "api", "user=" + hostileText},

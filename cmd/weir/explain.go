@@ -89,7 +89,7 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	err = s.writeAnswer(body, c.JSON, a.String())
+	err = s.writeAnswer(body, c.JSON, a.countedAs(ds)+a.String())
 	if err == nil && len(a.Counters) == 0 {
 		err = errNo
 	}
@@ -98,6 +98,19 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 
 // liveTimeout is how long an explanation may take.
 const liveTimeout = 10 * time.Second
+
+// countedAs says which of the descriptors front ends write in another form.
+func (a *liveAnswer) countedAs(asked []weir.Descriptor) (text string) {
+	if a.Rules.Explanation == nil {
+		return ""
+	}
+	for i, d := range a.Rules.Descriptors[:min(len(asked), len(a.Rules.Descriptors))] {
+		if was, is := typed(asked[i].Entries), typed(d.Entries); was != is {
+			text += fmt.Sprintf("%s is counted as %s\n", was, is)
+		}
+	}
+	return text
+}
 
 // String writes the answer for a person.
 func (a *liveAnswer) String() string {
@@ -113,11 +126,15 @@ func (a *liveAnswer) String() string {
 		b.WriteString("counters\n")
 	}
 	for _, n := range a.Counters {
-		fmt.Fprintf(&b, "  %s key %q: remaining %d\n", n.Limit, n.Key, n.Remaining)
+		remaining := fmt.Sprint("remaining ", n.Remaining)
+		if n.Limit != nil && n.Limit.Algorithm == "" {
+			remaining = "refuses everything"
+		}
+		fmt.Fprintf(&b, "  %s key %q: %s\n", n.Limit, n.Key, remaining)
 	}
 	for i := range a.Overlay {
 		v := &a.Overlay[i]
-		fmt.Fprintf(&b, "over the rules: limit %s of key %q\n  %s  in a rules file:\n%s", v.Limit, v.Key, overlayLine(v), indented(v.YAML))
+		fmt.Fprintf(&b, "over the rules: %s, key %q\n  %s  in a rules file:\n%s", v.Limit, v.Key, overlayLine(v), indented(v.YAML))
 	}
 	for i := range a.Modes {
 		b.WriteString("over the rules: " + modeLine(&a.Modes[i]))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/rules"
@@ -25,7 +26,7 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 	type id struct{ scope, name string }
 	byID := make(map[id]*weir.Limit)
 	for _, l := range known {
-		byID[id{l.Scope, l.Name}] = l
+		byID[id{figures.Scope(l.Scope), l.Name}] = l
 	}
 	var b strings.Builder
 	if !x.Known {
@@ -68,13 +69,20 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
 			if l := byID[id{m.Scope, m.Name}]; l != nil {
 				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l, m.Role))
-				if theorem, ok := theorems[l.Algorithm.Name()]; ok {
+				if theorem, ok := theorems[l.Algorithm.Name()]; ok && !isCostLater(l) && m.Role != "own" && m.Role != "pool" && l.Anchor != params.AnchorCalendar { // months differ in length
 					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
 				}
 			}
 		}
 	}
 	return b.String()
+}
+
+// isCostLater reports whether what a request costs is known after it: nothing bounds what is
+// in flight.
+func isCostLater(l *weir.Limit) bool {
+	a := l.Adjustment
+	return a != nil && (a.Per > 0 || a.Header != "")
 }
 
 // promise says what the limit guarantees in a role, with its own numbers.
@@ -87,6 +95,9 @@ func promise(l *weir.Limit, role string) string {
 	}
 	if l.Consistency.Mode == params.ConsistencyLocal {
 		l = l.From(weir.FromLocal)
+	}
+	if isCostLater(l) {
+		return "none: the cost is known after the request; what is in flight may exceed the limit"
 	}
 	s := l.Guarantee().String()
 	return strings.Replace(s, "in any period", "in any "+rules.FormatPeriod(l.Period), 1)

@@ -46,7 +46,7 @@ descriptors:
 	for _, q := range []struct {
 		client, path string
 		want         int32
-	}{{"203.0.113.1", "/", 0}, {"203.0.113.1", "/x", 0}, {"203.0.113.1", "/", 429}, {"203.0.113.1", "/health", 0}, {"203.0.113.1", "//health/", 0},
+	}{{"203.0.113.1", "/", 0}, {"203.0.113.1", "/x", 0}, {"203.0.113.1", "/", 429}, {"203.0.113.1", "/health", 0}, {"203.0.113.1", "/health/", 0}, {"203.0.113.1", "/%68ealth", 429}, {"203.0.113.1", "//health/", 400},
 		{"203.0.113.2", "/export", 0}, {"203.0.113.2", "/", 429}, {"2001:db8::1", "/export", 0}, {"2001:db8::2", "/", 429}} {
 		res, err := ask(c, q.client, q.path)
 		if err != nil || int32(res.GetDeniedResponse().GetStatus().GetCode()) != q.want || (q.want == 0) != (res.GetOkResponse() != nil) {

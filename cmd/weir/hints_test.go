@@ -29,14 +29,14 @@ func TestCommandsSayWhatToWrite(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"promote", "api/zzz"}, `there is no rule or limit "zzz" in the domain "api"; there are "login", "slots", "soft", "leased", "two", "two#minute", "hourly", "a" and 2 more`},
+		{[]string{"promote", "api/zzz"}, `there is no rule or limit "zzz" in the domain "api"; there are "login", "slots", "soft", "leased", "two", "two per minute", "hourly", "a" and 2 more`},
 		{[]string{"promote", "api/logn"}, `did you mean "login"?`},
 		{[]string{"key", "ban", "lgin=1", "--for", "1h"}, `no limit counts for these entries: no rule of domain "api" is matched by "lgin" (did you mean "login"?)`},
 		{[]string{"key", "reset", "lgin=1"}, `did you mean "login"?`},
 		{[]string{"key", "override", "lgin=1", "5/minute"}, `did you mean "login"?`},
 		{[]string{"key", "inspect", "lgin=1", "--limit", "x"}, `did you mean "login"?`},
 		{[]string{"key", "inspect", "lgin=1"}, "no limit applies: weir explain says why\n"},
-		{[]string{"key", "ban", "two=1", "--for", "1h"}, `--limit: is missing; say which limit is meant: "two#minute", "hourly"`},
+		{[]string{"key", "ban", "two=1", "--for", "1h"}, `--limit: is missing; say which limit is meant: "two per minute", "hourly"`},
 		{[]string{"key", "ban", "login=1", "--for", "1h"}, "not of the client; a ban over the whole domain is of the client"},
 		{[]string{"take", "slots=1"}, "--lease: a concurrency limit applies: name the unit of work"},
 		{[]string{"take", "slots=1", "--lease", "x"}, "allowed by slots (2 at once, each for 1m30s at most, concurrency)\n"},

@@ -205,7 +205,7 @@ routes:
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	good := who.token(t, claims("dora"))
-	noExpiry := claims("dora")
+	noExpiry := claims("dan") // whom it is counted for, beside the address
 	delete(noExpiry, "exp")
 	for i, bad := range []struct{ what, token string }{
 		{"signed by another key", token(t, jose.ES256, stranger, "k1", claims("dora"))},

@@ -25,8 +25,11 @@ type keyCmd struct {
 	For    string `name:"for" env:"-" placeholder:"DURATION" help:"How long a ban, a free pass or an override holds, such as 30d; an override until it is taken back when left out."`
 	Remove bool   `name:"remove" env:"-" help:"Take an override back."`
 	Whole  bool   `name:"whole-domain" env:"-" help:"Ban, or unban, the client over the domain: whatever carries the one entry, under every limit."`
+	Here   bool   `name:"here" env:"-" help:"Ban, or unban, on this node alone, also while the store is away: until it ends or the node does."`
 	Reason string `name:"reason" env:"-" placeholder:"TEXT" help:"Why, for whoever looks after this later: weir audit tells."`
 	Domain string `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the key; the server's own when left out."`
+
+	Verbose bool `name:"verbose" short:"v" env:"-" help:"Print all that a ban does not refuse."`
 
 	operatorFlags
 }
@@ -36,6 +39,7 @@ type keyQuestion struct {
 	question
 	Client  string `json:"client,omitempty"`
 	Whole   bool   `json:"whole_domain,omitempty"`
+	Here    bool   `json:"here,omitempty"`
 	Limit   string `json:"limit,omitempty"`
 	Units   int64  `json:"units,omitempty"`
 	Seconds *int64 `json:"seconds,omitempty"`
@@ -56,8 +60,9 @@ type keyState struct {
 		Domain  string       `json:"domain"`
 		Entries []weir.Entry `json:"entries"`
 	} `json:"client"`
-	NotCovered []string `json:"not_covered"`
-	Warnings   []string `json:"warnings"`
+	NotCovered []string     `json:"not_covered"`
+	Warnings   []string     `json:"warnings"`
+	CountedAs  []weir.Entry `json:"counted_as"`
 }
 
 // Run does what is asked and prints how the key stands.
@@ -75,7 +80,33 @@ func (c *keyCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	return s.writeAnswer(data, c.JSON, did+st.String())
+	if err := s.writeAnswer(data, c.JSON, st.unreached()+c.done(entries, did, &st)+st.text(c.Verbose)); err != nil || len(st.Warnings) == 0 {
+		return err
+	}
+	return errUnreached
+}
+
+// done says what was done, and to whom where front ends count them by another form of the
+// entries.
+func (c *keyCmd) done(entries []weir.Entry, did string, st *keyState) string {
+	if did == "" && st.CountedAs == nil {
+		return ""
+	}
+	name, note := typed(entries), ""
+	switch {
+	case st.CountedAs != nil:
+		note = fmt.Sprintf("%s is counted as %s\n", name, typed(st.CountedAs))
+		name = typed(st.CountedAs)
+	case len(entries) == 0:
+		name = "client " + c.Words[0]
+	}
+	if did == "" {
+		return note
+	}
+	if c.Here {
+		did += " on this node alone"
+	}
+	return name + " " + did + "\n" + note
 }
 
 // hashed matches what a client is shown by where keys are hashed.
@@ -133,10 +164,9 @@ var keyActions = map[string]struct{ path, needs, done string }{
 
 // ask returns what to ask at which path, and what is to be said when it is done.
 func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
-	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole}
-	name := typed(entries)
+	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole, Here: c.Here}
 	if len(entries) == 0 {
-		q.Descriptors, q.Client, name = nil, c.Words[0], "client "+c.Words[0]
+		q.Descriptors, q.Client = nil, c.Words[0]
 	}
 	if value, err = c.argument(value); err != nil {
 		return q, "", "", err
@@ -158,9 +188,6 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 			did = "has its limit as it was"
 		}
 	}
-	if did != "" {
-		did = name + " " + did + "\n"
-	}
 	return q, action.path, did, err
 }
 
@@ -173,6 +200,8 @@ func (c *keyCmd) argument(value string) (string, error) {
 		return "", fmt.Errorf("--burst and --remove belong to override, not to %s", c.Action)
 	case c.Whole && c.Action != "ban" && c.Action != "unban":
 		return "", fmt.Errorf("--whole-domain belongs to ban and unban, not to %s", c.Action)
+	case c.Here && c.Action != "ban" && c.Action != "unban":
+		return "", fmt.Errorf("--here belongs to ban and unban, not to %s", c.Action)
 	case c.For != "" && c.Action != "override" && !forTime:
 		return "", fmt.Errorf("--for belongs to ban, allow and override, not to %s", c.Action)
 	case c.Reason != "" && c.Action == "inspect":
@@ -234,14 +263,23 @@ func typed(entries []weir.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// String writes the answer for a person.
-func (st *keyState) String() string {
+// unreached says first that nobody is reached by what was done or asked.
+func (st *keyState) unreached() string {
+	var b strings.Builder
+	for _, w := range st.Warnings {
+		b.WriteString("REACHES NO FRONT END: not " + live.Printable(w) + "\n")
+	}
+	return b.String()
+}
+
+// mostNotRefused is how much of what a ban does not refuse is printed unasked.
+const mostNotRefused = 2
+
+// text writes the answer for a person.
+func (st *keyState) text(verbose bool) string {
 	var b strings.Builder
 	if st.Client != nil {
 		fmt.Fprintf(&b, "who it is: %s, domain %s\n", typed(st.Client.Entries), live.Printable(st.Client.Domain))
-	}
-	for _, w := range st.Warnings {
-		b.WriteString("does not reach " + live.Printable(w) + "\n")
 	}
 	switch {
 	case len(st.Limits) == 0 && len(st.Modes) == 0:
@@ -277,8 +315,15 @@ func (st *keyState) String() string {
 			b.WriteString("over the domain: " + overlayLine(v))
 		}
 	}
-	for _, n := range st.NotCovered {
+	shown := st.NotCovered
+	if !verbose {
+		shown = shown[:min(len(shown), mostNotRefused)]
+	}
+	for _, n := range shown {
 		b.WriteString("not refused: " + live.Printable(n) + "\n")
+	}
+	if more := len(st.NotCovered) - len(shown); more > 0 {
+		fmt.Fprintf(&b, "not refused: %d more, which -v prints\n", more)
 	}
 	if st.YAML != "" {
 		b.WriteString("in a rules file:\n" + indented(st.YAML))

@@ -345,8 +345,15 @@ func TestKeysThroughTrouble(t *testing.T) {
 		}
 	}
 	out, err := exec.Command(binary, "key", "ban", "client_id=late", "--limit", "per_day", "1h", "--admin", nodes[0].admin, "--timeout", "20s").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "503") || !strings.Contains(string(out), "the store did not answer") {
+	if err == nil || !strings.Contains(string(out), "503") || !strings.Contains(string(out), "the store is down, so nothing was changed") || strings.Contains(string(out), "ring_on_loss") {
 		t.Errorf("a change while Redis is down: %v\n%s", err, out)
+	}
+	// On this node alone it is banned, now and when Redis is back, until it is unbanned.
+	if out, code := nodes[0].operate(t, "key", "ban", "client_id=late", "--limit", "per_day", "1h", "--here"); code != 0 || !strings.Contains(out, "client_id=late is banned on this node alone\nnow: refused") {
+		t.Errorf("%d %s", code, out)
+	}
+	if nodes[0].allows(t, "late", 1) || !nodes[1].allows(t, "late", 1) {
+		t.Error("a ban of one node alone holds on the other, or not on its own")
 	}
 	redis.Restart(t)
 	servertest.Await(t, "the bans to be put back", func() bool {
@@ -357,6 +364,13 @@ func TestKeysThroughTrouble(t *testing.T) {
 	servertest.Await(t, "a node to reach Redis", func() bool {
 		return exec.Command(binary, "key", "ban", "client_id=c11", "--limit", "per_day", "1h", "--admin", nodes[1].admin, "--timeout", "20s").Run() == nil
 	})
+
+	if _, text := get(t, nodes[0].admin+"/v1/admin/audit"); nodes[0].allows(t, "late", 1) || !strings.Contains(text, "on this node alone") {
+		t.Errorf("a ban of one node alone is gone with the outage, or not in the audit log: %s", text)
+	}
+	if out, code := nodes[0].operate(t, "key", "unban", "client_id=late", "--limit", "per_day"); code != 0 || !nodes[0].allows(t, "late", 1) {
+		t.Errorf("a ban of one node alone is not lifted for all: %d %s", code, out)
+	}
 
 	for _, hostile := range [][]string{
 		{"SET", "weir:{overlay}", "garbage"},

@@ -495,3 +495,60 @@ func TestTLSReload(t *testing.T) {
 		t.Error("the old certificate is still shown")
 	}
 }
+
+// What was spent is spent under another algorithm and another period of a file that was
+// reloaded, and when it is changed back; on Redis also when the node is started with it.
+func TestReloadKeepsWhatWasSpent(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { testReloadKeeps(t, false, "--store", "memory:") })
+	url := "redis://" + servertest.Redis(t).Addr + "?timeout=5s&prefix="
+	t.Run("redis", func(t *testing.T) { testReloadKeeps(t, false, "--store", url+"reloaded") })
+	t.Run("redis, started anew", func(t *testing.T) { testReloadKeeps(t, true, "--store", url+"started") })
+}
+
+func testReloadKeeps(t *testing.T, anew bool, args ...string) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	put := func(limit string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte("domain: api\ndescriptors: [{key: client_id, "+limit+"}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passed := func(n *node) (sum int) {
+		t.Helper()
+		for range 12 {
+			if _, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"a"}`); body == `{"allowed":true}` {
+				sum++
+			}
+		}
+		return sum
+	}
+	put("limit: 4/day")
+	args = append(args, "--rules", file)
+	n := serve(t, args...)
+	for i, c := range []struct {
+		limit string
+		want  int
+	}{
+		{"limit: 4/day", 4},
+		{"limit: 6/day, algorithm: token_bucket", 2},
+		{"limit: 5/week, algorithm: fixed_window", 0},
+		{"limit: 10/week, algorithm: sliding_subwindows", 4},
+		{"limit: 6/day, algorithm: token_bucket", 0},
+		{"limit: 11/day", 1},
+	} {
+		put(c.limit)
+		switch {
+		case i > 0 && anew:
+			n.end(t)
+			n = serve(t, args...)
+		case i > 0:
+			servertest.Await(t, "the new file to be used", func() bool { return n.rules(t).Generation == uint64(i+1) })
+		}
+		if got := passed(n); got != c.want {
+			t.Errorf("%s: %d passed, want %d", c.limit, got, c.want)
+		}
+	}
+}

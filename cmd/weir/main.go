@@ -29,8 +29,6 @@ type cli struct {
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Test       testCmd       `cmd:"" help:"Test rules by cases, on a clock of their own."`
 	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
-	Suggest    suggestCmd    `cmd:"" help:"Find limits in access logs, and who each would catch."`
-	Simulate   simulateCmd   `cmd:"" help:"Play a fleet in virtual time: store calls, memory, cores, and how exact each mode is."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
 	Promote    promoteCmd    `cmd:"" help:"Give a rule another mode on running servers: shadow, a share of its keys, all."`

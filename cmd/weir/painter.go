@@ -29,7 +29,7 @@ var paints = []struct {
 }{
 	{regexp.MustCompile(`^(?:\S.*?:\d+:\d+: )(warning):`), yellow},
 	{regexp.MustCompile(`^(\S.*?:\d+:\d+):`), red},
-	{regexp.MustCompile(`^((?:now: )?refused|FAIL|weir:|\d+ faults?,.*|\d+ cases, [1-9]\d* failed)`), red},
+	{regexp.MustCompile(`^((?:now: )?refused|REACHES NO FRONT END:|FAIL|weir:|\d+ faults?,.*|\d+ cases, [1-9]\d* failed)`), red},
 	{regexp.MustCompile(`^((?:now: )?allowed|ok\b|\d+ rules? in \d+ files?: good)`), green},
 	{regexp.MustCompile(`^(note|see ` + "`" + `weir.*)`), yellow},
 	{regexp.MustCompile(`^(domain \S.*|descriptor \d+\b.*| *limit \S.*|counters|request  .*|route  .*|over the rules.*)$`), bold},

@@ -39,7 +39,13 @@ func explainParseError(err error) error {
 		}
 	}
 	if m := noArgument.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("%s needs an argument: give %s", commandOf(pe.Context), m[1])
+		argument := m[1]
+		for _, p := range pe.Context.Selected().Positional {
+			if p.Name == m[1] && p.Enum != "" {
+				argument = strings.ReplaceAll(p.Enum, ",", " or ")
+			}
+		}
+		return fmt.Errorf("%s needs an argument: give %s", commandOf(pe.Context), argument)
 	}
 	if strings.HasPrefix(err.Error(), "unknown flag -v,") {
 		return errors.New("unknown flag -v: the version is printed by weir version")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,9 +144,9 @@ func TestProxiesAskAboutWhatTheyForward(t *testing.T) {
 			ask := func(request string) {
 				t.Helper()
 				code := raw(t, addr, request)
-				asked, got := h.take()
+				asked, got := h.take() // a path with an odd escape is asked about in several forms
 				line, _, _ := strings.Cut(request, "\r\n")
-				if len(got) > 1 || len(got) == 1 && (len(asked) != 1 || asked[0] != got[0]) {
+				if len(got) > 1 || len(got) == 1 && !slices.Contains(asked, got[0]) {
 					t.Errorf("%s: %d; asked %q, the application got %q", line, code, asked, got)
 				}
 				if reached += len(got); len(got) == 1 && code != 200 || len(got) == 0 && code < 400 && code != 0 {
@@ -159,7 +160,8 @@ func TestProxiesAskAboutWhatTheyForward(t *testing.T) {
 				"http://other.example/login", "http://other.example", "https://u:p@other.example:99/a/../login?x", "*", "login", "", "/" + strings.Repeat("a/", 2000) + "login"} {
 				ask("GET " + target + " HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
 			}
-			if reached < 30 {
+			// What servers read in two ways is refused.
+			if reached < 15 {
 				t.Errorf("the application was reached %d times only", reached)
 			}
 			for _, method := range []string{"GET", "HEAD", "POST", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "get", "TRACE", "CONNECT"} {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/weirlimit/weir/internal/replay"
 	"github.com/weirlimit/weir/internal/server"
@@ -18,7 +17,6 @@ type replayCmd struct {
 	Domain  string            `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the requests. None means the only one of the rules."`
 	Memory  server.Bytes      `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
 	JSON    bool              `name:"json" help:"Print as JSON."`
-	HTML    string            `name:"html" env:"-" placeholder:"FILE" help:"Write a page for a browser too."`
 }
 
 // Run replays the logs.
@@ -50,11 +48,6 @@ func (c *replayCmd) Run(s streams) (err error) {
 		return err
 	}
 	report := r.Report()
-	if c.HTML != "" {
-		if err := writePage(c.HTML, report); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
-	}
 	return s.writeReport(report, c.JSON, report.Text())
 }
 
@@ -90,13 +83,4 @@ func (c *replayCmd) cutRules() error {
 		c.Rules, c.Logs = c.Logs[:1], c.Logs[1:]
 	}
 	return nil
-}
-
-func writePage(name string, report *replay.Report) error {
-	// It names clients, which is nobody else's business.
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(report.WriteHTML(f), f.Close())
 }

@@ -11,6 +11,9 @@ const (
 	exitError = 2
 )
 
+// errUnreached is returned by a subcommand that has printed that what it did reaches nobody.
+var errUnreached = errors.New("reaches no front end")
+
 // errNo is returned by a subcommand that has printed its answer, which is no.
 var errNo = errors.New("no")
 
@@ -22,6 +25,8 @@ func statusOf(err error, program string, s streams) int {
 		return 0
 	case errors.Is(err, errNo):
 		return exitNo
+	case errors.Is(err, errUnreached):
+		return exitError
 	}
 	fmt.Fprintln(s.err, program+":", err)
 	return exitError

@@ -56,8 +56,9 @@ type limitInfo struct {
 
 type guarantee struct {
 	weir.Guarantee
-	AtMost *int64 `json:"at_most"` // nil: unbounded
-	Source string `json:"source"`
+	AtMost    *int64 `json:"at_most"` // nil: unbounded, as the next
+	OverAdmit *int64 `json:"over_admit"`
+	Source    string `json:"source"`
 }
 
 // limitDecision is what one limit said of a key.
@@ -182,6 +183,9 @@ func (l *limitInfo) String() string {
 	if l == nil {
 		return "no limit"
 	}
+	if l.Algorithm == "" { // a ban, or a deny list
+		return l.Name
+	}
 	period := time.Duration(l.Period * float64(time.Second))
 	if a := algorithm.ByName(l.Algorithm); a != nil && a.Traits()&weir.Leases != 0 {
 		return fmt.Sprintf("%s (%s)", l.Name, rules.Summary(&weir.Limit{Algorithm: a, Count: l.Count, Burst: l.Count, Period: period}))
@@ -196,8 +200,10 @@ func (l *limitInfo) String() string {
 // String says what the decision promises, in the words of weir.Guarantee.
 func (g *guarantee) String() string {
 	out := g.Guarantee
-	if out.AtMost = weir.Unbounded; g.AtMost != nil {
-		out.AtMost = *g.AtMost
+	for n, number := range map[*int64]*int64{&out.AtMost: g.AtMost, &out.OverAdmit: g.OverAdmit} {
+		if *n = weir.Unbounded; number != nil {
+			*n = *number
+		}
 	}
 	_ = out.Source.UnmarshalText([]byte(g.Source)) // a newer server may have one more
 	return out.String()

@@ -135,21 +135,19 @@ func (a *Admission) Holds() bool { return len(a.permits) > 0 || a.Unsettled() }
 // adjusted by it, or an observer learns of it.
 func (a *Admission) Unsettled() bool { return !a.passed.IsZero() || a.Req.NeedsResult() }
 
-// Adjust corrects the charge by how the request ended, and notifies observers. When
-// there is no response because the client has gone, the charge stands: else clients that
-// hang up in time would never be counted.
+// Adjust corrects the charge by how the request ended, and notifies observers. There is
+// no response where the client has gone.
 func (a *Admission) Adjust(ctx context.Context, res weir.Result) {
-	canceled := res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled)
+	if res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled) {
+		res.Code = weir.ClientGone
+	}
 	if !a.passed.IsZero() {
 		end := res
 		end.Duration = time.Since(a.passed)
-		if canceled {
-			end.Code = weir.ClientGone
-		}
 		a.passed = time.Time{}
 		a.gate.Limiter.End(&a.Req, end)
 	}
-	if !canceled && a.Req.NeedsResult() {
+	if a.Req.NeedsResult() {
 		a.after(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Adjust(ctx, &a.Req, res) })
 	}
 }

@@ -70,7 +70,7 @@ func Acquire(ctx context.Context, l *weir.Limiter, r *weir.Request) (weir.Decisi
 	}
 	within, stop := detach(ctx)
 	defer stop()
-	if err := l.Release(within, r); err != nil {
+	if _, err := l.Release(within, r); err != nil {
 		return weir.Decision{}, err
 	}
 	return weir.Decision{}, ctx.Err()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
@@ -17,27 +18,38 @@ import (
 // functions and methods of files below it, and none of those calls back, itself or through
 // others. Move a function to the file of what it works on, or split a file.
 func TestFilesCallDown(t *testing.T) {
-	loaded, err := packages.Load(&packages.Config{Dir: "../..",
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-			packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule}, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	for _, p := range loaded {
-		folder := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, p.Module.Path), "/")
-		if !isProduct("../../" + folder + "/file.go") {
-			continue
-		}
-		seen++
+	for _, p := range product(t) {
 		for _, pair := range callsUp(p) {
 			t.Errorf("%s: %s, which calls back", p.PkgPath, pair)
 		}
 	}
-	if seen < 70 {
-		t.Fatalf("only %d packages were found", seen)
-	}
 }
+
+// product returns the packages of the product, with their syntax and types.
+func product(t *testing.T) (found []*packages.Package) {
+	t.Helper()
+	loaded, err := loadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range loaded {
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, p.Module.Path), "/")
+		if isProduct("../../" + folder + "/file.go") {
+			found = append(found, p)
+		}
+	}
+	if len(found) < 70 {
+		t.Fatalf("only %d packages were found", len(found))
+	}
+	return found
+}
+
+// loadAll loads all packages, once.
+var loadAll = sync.OnceValues(func() ([]*packages.Package, error) {
+	return packages.Load(&packages.Config{Dir: "../..",
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule}, "./...")
+})
 
 // callsUp returns the pairs of files of which the first calls the second, and the second the
 // first, perhaps through others.

@@ -1,10 +1,12 @@
 package certfile
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/weirlimit/weir/internal/regular"
 )
@@ -60,4 +62,22 @@ func (c Client) Config(from *tls.Config) (*tls.Config, error) {
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	return conf, nil
+}
+
+// Dial connects to a server by d, with TLS unless conf is nil: as the files say by now, as they
+// may have been renewed. While they cannot be used, as files that are half written, conf still
+// may do; where it does not, the error says of both why.
+func (c Client) Dial(ctx context.Context, d *net.Dialer, conf *tls.Config, network, addr string) (net.Conn, error) {
+	if conf == nil {
+		return d.DialContext(ctx, network, addr)
+	}
+	now, unusable := c.Config(conf)
+	if unusable != nil {
+		now = conf
+	}
+	conn, err := (&tls.Dialer{NetDialer: d, Config: now}).DialContext(ctx, network, addr)
+	if err != nil && unusable != nil {
+		err = errors.Join(err, unusable)
+	}
+	return conn, err
 }

@@ -33,16 +33,17 @@ type answer struct {
 // connections.
 type codec struct {
 	encoding.CodecV2
-	answers *sync.Pool
-	check   func(message any, data []byte) error // nil if all messages are decoded
+	answers   *sync.Pool
+	check     func(message any, data []byte) error // nil if all messages are decoded
+	undecoded func(message any, data []byte, err error) []byte
 }
 
-func newCodec(check func(message any, data []byte) error) (codec, error) {
+func newCodec(check func(message any, data []byte) error, undecoded func(message any, data []byte, err error) []byte) (codec, error) {
 	c := encoding.GetCodecV2("proto")
 	if c == nil {
 		return codec{}, errors.New("grpcserver: grpc has no codec of protobuf messages")
 	}
-	return codec{c, &sync.Pool{New: func() any { return new(answer) }}, check}, nil
+	return codec{c, &sync.Pool{New: func() any { return new(answer) }}, check, undecoded}, nil
 }
 
 // answer says where a message goes. It is to be marshaled once.
@@ -88,7 +89,7 @@ func copied(data []byte, pool mem.BufferPool) mem.Buffer {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(Message)
-	if !ok && c.check == nil {
+	if !ok && c.check == nil && c.undecoded == nil {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
@@ -96,8 +97,16 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return m.Decode(whole)
 	}
 	defer whole.Free()
-	if err := c.check(v, whole.ReadOnlyData()); err != nil {
-		return err
+	if c.check != nil {
+		if err := c.check(v, whole.ReadOnlyData()); err != nil {
+			return err
+		}
 	}
-	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
+	err := c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
+	if err != nil && c.undecoded != nil {
+		if other := c.undecoded(v, whole.ReadOnlyData(), err); other != nil {
+			return c.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(other)}, v)
+		}
+	}
+	return err
 }

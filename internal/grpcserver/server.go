@@ -69,6 +69,10 @@ type Options struct {
 	// the message is not decoded, and the call gets INTERNAL with that error. Nil means
 	// that all are decoded.
 	Check func(message any, data []byte) error
+	// Undecoded is called with each message that generated code does not decode, and what
+	// was sent; what it returns is decoded in its place, and else the call gets INTERNAL.
+	// Nil means that it does in any case.
+	Undecoded func(message any, data []byte, err error) []byte
 	// CallTimeout bounds a call that is not a stream, from its first byte to its
 	// last, where the client's own deadline is not nearer; streams of the
 	// reflection service too. Zero means ten seconds.
@@ -184,7 +188,7 @@ func New(opt Options) (*Server, error) {
 	s.unfinished = &unfinished{budget: opt.Bodies, most: int(opt.MaxStreams), faults: faults.New(opt.Log)}
 	s.reflecting = make(chan struct{}, maxReflecting)
 	var err error
-	if s.codec, err = newCodec(opt.Check); err != nil {
+	if s.codec, err = newCodec(opt.Check, opt.Undecoded); err != nil {
 		return nil, err
 	}
 	healthpb.RegisterHealthServer(s, s.health)

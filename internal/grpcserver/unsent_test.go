@@ -85,7 +85,7 @@ func TestAnswersWithoutRoom(t *testing.T) {
 
 // However many answers are too many at once, only the connection with the most is closed
 // for them.
-func TestOnlyTheWorstIsClosed(t *testing.T) {
+func TestFamilyOnlyTheWorstIsClosed(t *testing.T) {
 	rounds := 300
 	if os.Getenv("WEIR_SOAK") != "" {
 		rounds = 30_000

@@ -24,10 +24,12 @@ func Undecided(err error) (st error, store bool) {
 		return badCost, false
 	case errors.Is(err, weir.ErrRefund):
 		return noRefund, false
+	case errors.Is(err, weir.ErrNode):
+		return otherNode, false
 	case errors.Is(err, context.Canceled):
 		return canceled, false
 	case errors.Is(err, context.DeadlineExceeded):
-		return late, true
+		return late, false // its own: a store that is late is decided without
 	}
 	return unavailable, true
 }
@@ -37,6 +39,7 @@ var (
 	noLease     = status.Error(codes.FailedPrecondition, "a concurrency limit applies: name the unit of work with a lease")
 	badCost     = status.Error(codes.InvalidArgument, "the cost, with what is kept for higher priorities, must be from 0 to 2^53")
 	noRefund    = status.Error(codes.FailedPrecondition, "an approximate limit, a concurrency limit or a queue takes no units back")
+	otherNode   = status.Error(codes.FailedPrecondition, weir.ErrNode.Error())
 	canceled    = status.Error(codes.Canceled, "the call was canceled")
 	late        = status.Error(codes.DeadlineExceeded, "the store did not answer before the call's deadline; nothing was decided")
 	unavailable = status.Error(codes.Unavailable, "the store did not answer; nothing was decided")

@@ -15,17 +15,24 @@ func Equal(guess, secret string) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// CheckToken reports whether r carries the admin token as Authorization: Bearer. A
-// wrong one is counted, and wait is how long its client has to wait before the next one
-// is answered, zero for not at all; having none is no guess. Guesses are not counted if b
-// is nil.
+// CheckToken reports whether r carries the admin token as Authorization: Bearer, as Check
+// does; having none is no guess.
 func (b *Bound) CheckToken(r *http.Request, token string) (ok bool, wait time.Duration) {
+	return b.checkToken(r, token, true)
+}
+
+// HasToken is CheckToken for a request that may be meant for another server, whose tokens
+// must not keep it waiting: beyond the bound it has none.
+func (b *Bound) HasToken(r *http.Request, token string) bool {
+	ok, _ := b.checkToken(r, token, false)
+	return ok
+}
+
+func (b *Bound) checkToken(r *http.Request, token string, waits bool) (ok bool, wait time.Duration) {
 	scheme, presented, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && Equal(presented, token) {
-		return true, 0
-	}
-	if presented == "" || b == nil {
+	if presented == "" {
 		return false, 0
 	}
-	return false, b.Wrong(r.Context(), "admin token", Client(r.RemoteAddr))
+	right := strings.EqualFold(scheme, "Bearer") && Equal(presented, token)
+	return b.check(r.Context(), "admin token", Client(r.RemoteAddr), token, right, waits)
 }

@@ -109,7 +109,7 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 			op.ID = (&weir.Request{Lease: s.as}).LeaseID()
 		} else if spend, ok := spends[s.of]; ok {
 			undo := spend.UndoRest(s.cost)
-			op.ID, op.ChargedAt = undo.ID, undo.ChargedAt
+			op.ID, op.FlowsFrom = undo.ID, undo.FlowsFrom
 		}
 		switch err := decide(s.at, &op); {
 		case errors.Is(err, weir.ErrRefund):
@@ -199,14 +199,29 @@ func (h *History) With(answers []string) string {
 	return b.String()
 }
 
+// Carry returns the row under l of a counter whose row under was is cells: those, or a
+// new one where l has another price. Nil stands for no earlier version.
+func Carry(l *weir.Limit, cells []int64, was *weir.Limit, now int64) []int64 {
+	if was == nil || was.Price == l.Price {
+		return cells
+	}
+	carried := make([]int64, l.Cells)
+	l.Algorithm.(weir.Carrier).Carry(carried, l, cells, was, now)
+	return carried
+}
+
 // Cells returns a Decide that runs Step on rows of its own, as a store does.
 func Cells() Decide {
 	type row struct{ key, layout string }
-	rows := map[row][]int64{}
+	type version struct {
+		l     *weir.Limit
+		cells []int64
+	}
+	rows := map[row]version{}
 	return func(now int64, op *weir.Op) error {
 		l := op.Limit
 		at := row{op.Key, l.Algorithm.Name() + l.Layout}
-		cells := rows[at]
+		cells := Carry(l, rows[at].cells, rows[at].l, now)
 		if len(cells) == 0 {
 			cells = make([]int64, 1)
 		}
@@ -218,9 +233,9 @@ func Cells() Decide {
 		if need > len(cells) {
 			cells = append(cells, make([]int64, need-len(cells))...)
 		}
-		op.Now, op.Decision = now, l.Algorithm.Step(cells, l, ask)
-		op.Charged = op.Verb != weir.Peek && (op.Decision.Allowed() || op.Verb == weir.Force)
-		rows[at] = cells
+		d := l.Algorithm.Step(cells, l, ask)
+		op.Answer = weir.Answer{Decision: d, Now: now, Charged: op.Verb != weir.Peek && (d.Allowed() || op.Verb == weir.Force)}
+		rows[at] = version{l, cells}
 		return nil
 	}
 }

@@ -54,6 +54,10 @@ func (m *Meter) run() {
 			return
 		case <-t.C:
 		}
+		// As an answer does that is read by one goroutine and waited for by another.
+		passed := make(chan struct{})
+		go close(passed)
+		<-passed
 		m.look()
 		t.Reset(every)
 	}
@@ -86,6 +90,9 @@ func (m *Meter) Total() time.Duration {
 
 // Since returns how late the process has been since Total was before, up to now.
 func (m *Meter) Since(before time.Duration) time.Duration {
+	if m == nil {
+		return 0
+	}
 	m.looking.Lock()
 	defer m.looking.Unlock()
 	return m.Total() - before + time.Duration(over(int64(time.Since(m.base))-m.beat.Load()))
@@ -98,27 +105,33 @@ const most = time.Second
 // An Allowance is how much longer another may take to answer, as this process was late
 // meanwhile.
 type Allowance struct {
-	meter   *Meter
-	before  time.Duration
-	granted time.Duration
+	meter          *Meter
+	before         time.Duration
+	begun          time.Time
+	waits, granted time.Duration
 }
 
-// Allow begins an allowance. That of a nil meter is nothing.
-func (m *Meter) Allow() Allowance {
+// Allow begins an allowance for one who waits so long. That of a nil meter is nothing.
+func (m *Meter) Allow(waits time.Duration) Allowance {
 	if m == nil {
 		return Allowance{}
 	}
-	return Allowance{meter: m, before: m.Total()}
+	return Allowance{meter: m, before: m.Total(), begun: time.Now(), waits: waits}
 }
 
 // More returns how much longer is to be waited, when the time that was given is over:
-// as long as the process was late in it. It is zero if it was not, or if it was for so
+// as long as the process was late in it, or woke up the caller too late: an answer that
+// has arrived meanwhile is still to be read. It is zero if it was not, or if it was for so
 // long that nobody can wait for it.
 func (a *Allowance) More() time.Duration {
 	if a.meter == nil {
 		return 0
 	}
-	more := min(a.meter.Since(a.before), most) - a.granted
+	late := a.meter.Since(a.before)
+	if woken := time.Since(a.begun) - a.waits - a.granted; woken-a.granted > usual {
+		late = max(late, woken)
+	}
+	more := min(late, most) - a.granted
 	if more <= 0 {
 		return 0
 	}

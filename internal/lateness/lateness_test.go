@@ -16,7 +16,7 @@ func TestMeter(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := New()
 		defer m.Close()
-		own := m.Allow()
+		own := m.Allow(time.Hour)
 		time.Sleep(time.Minute)
 		if n := m.Total(); n != 0 || own.More() != 0 {
 			t.Errorf("on time, and late by %s", n)
@@ -39,8 +39,35 @@ func TestMeter(t *testing.T) {
 			t.Errorf("%s is waited for", own.granted)
 		}
 		var none *Meter
-		if own := none.Allow(); own.More() != 0 {
+		if own := none.Allow(0); own.More() != 0 {
 			t.Error("nobody measures, and somebody is late")
+		}
+	})
+}
+
+// One who is woken up too late waits for as long again: what has arrived meanwhile is still
+// to be read. Woken up again in time it gives up, though every timer is late by a little.
+func TestWokenLate(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := New()
+		defer m.Close()
+		own := m.Allow(20 * time.Millisecond)
+		time.Sleep(27 * time.Millisecond)
+		if n := own.More(); n != 7*time.Millisecond {
+			t.Errorf("woken up 7 ms late, and %s more", n)
+		}
+		time.Sleep(8 * time.Millisecond)
+		if n := own.More(); n != 0 {
+			t.Errorf("woken up 1 ms late, and %s more", n)
+		}
+		own = m.Allow(0)
+		time.Sleep(time.Hour)
+		if n := own.More(); n != most {
+			t.Errorf("woken up an hour late, and %s more", n)
+		}
+		own = m.Allow(time.Minute)
+		if time.Sleep(time.Minute + usual); own.More() != 0 {
+			t.Error("a timer that is well is late")
 		}
 	})
 }

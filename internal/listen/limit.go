@@ -1,19 +1,20 @@
 package listen
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/address"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -33,11 +34,16 @@ type Limits struct {
 	Shared func(netip.Addr) bool
 	// Refuse tells the client of a connection that is not let in so, before it is
 	// closed; it must not wait for the client. A connection is then refused too where
-	// all places are taken and none is idle. Nil means that it is closed without a
+	// all places are taken and none is idle; where the first bytes of some may be on
+	// their way it waits for a second. Nil means that it is closed without a
 	// word, and that it waits where all places are taken.
 	Refuse func(net.Conn)
 	// Counts counts what was refused and closed. Nil means that nothing does.
 	Counts *Counts
+	// ProxyAdvice says what to do about connections that begin with a PROXY header, which
+	// whoever serves them cannot read: each network that sends them is logged once.
+	// Empty means that nobody looks.
+	ProxyAdvice string
 	// Log is told when a connection is refused, at most once a second. Nil means
 	// nobody.
 	Log *slog.Logger
@@ -53,6 +59,8 @@ type Counts struct {
 	// ClosedFull were idle for longest when all places were taken, ClosedClient when
 	// their client had its share.
 	ClosedFull, ClosedClient atomic.Uint64
+	// ProxyHeader began with a PROXY header that was not asked for, and end by it.
+	ProxyHeader atomic.Uint64
 	// ClosedIdle were upgraded, and nothing moved on them for too long.
 	ClosedIdle atomic.Uint64
 }
@@ -83,6 +91,7 @@ func Limit(ln net.Listener, limits Limits) net.Listener {
 	if limits.Counts == nil {
 		limits.Counts = new(Counts)
 	}
+	limits.Log = cmp.Or(limits.Log, slog.New(slog.DiscardHandler))
 	return &limitListener{
 		Listener: ln, limits: limits, faults: faults.New(limits.Log), ended: make(chan struct{}), room: make(chan struct{}, 1),
 		all: newGroup(), unauthenticated: newGroup(), clients: make(map[string]*group),
@@ -94,8 +103,10 @@ type limitListener struct {
 	net.Listener
 	limits Limits
 	faults *faults.Log
-	ended  chan struct{}
-	once   sync.Once
+	// balancers are those that send PROXY headers unasked.
+	balancers faults.Networks
+	ended     chan struct{}
+	once      sync.Once
 	// waits: a connection waits for room, which there may be when room is sent to.
 	waits atomic.Bool
 	room  chan struct{}
@@ -122,10 +133,11 @@ type idleConn struct {
 	since int64
 }
 
-// closeIdle closes the connection that is idle for longest, and returns false if
-// none is idle. Requires: limitListener.mu.
-func (g *group) closeIdle(now time.Time) bool {
-	for checked := false; ; checked = true {
+// closeIdle closes the connection that is idle for longest, and returns false if none
+// is idle. One whose first bytes may be on their way is closed only if all may be, and
+// there is no other. Requires: limitListener.mu.
+func (g *group) closeIdle(now time.Time, all bool) bool {
+	for looks := 0; ; looks++ {
 		for len(g.idle) > 0 {
 			last := g.idle[len(g.idle)-1]
 			g.idle = g.idle[:len(g.idle)-1]
@@ -135,23 +147,38 @@ func (g *group) closeIdle(now time.Time) bool {
 				return true
 			}
 		}
-		if checked {
+		if looks > 1 || looks > 0 && !all {
 			return false
 		}
-		g.look(now)
+		g.look(now, looks > 0)
 	}
 }
 
-// look finds the connections that are idle for longest. Requires: limitListener.mu.
-func (g *group) look(now time.Time) {
-	all := make([]idleConn, 0, len(g.conns))
+// hasIdle reports whether a connection is idle, be it that its first bytes are on their way.
+// Requires: limitListener.mu.
+func (g *group) hasIdle(now time.Time) bool {
 	for c := range g.conns {
-		if since := c.idleSince(now); since > 0 {
-			all = append(all, idleConn{c, since})
+		if c.idleSince(now) > 0 {
+			return true
 		}
 	}
-	slices.SortFunc(all, func(a, b idleConn) int { return cmp.Compare(b.since, a.since) })
-	g.idle = slices.Clone(all[max(0, len(all)-batch):])
+	return false
+}
+
+// look finds the connections that are idle for longest, those whose first bytes may be
+// on their way only if all may be closed. Requires: limitListener.mu.
+func (g *group) look(now time.Time, all bool) {
+	found := make([]idleConn, 0, len(g.conns))
+	for c := range g.conns {
+		since := c.idleSince(now)
+		age := now.UnixNano() - since
+		young := c.preface.Load() == unknownPreface && age < int64(firstTime) || since == c.first.Load() && age < int64(beginTime)
+		if since > 0 && (all || !young) {
+			found = append(found, idleConn{c, since})
+		}
+	}
+	slices.SortFunc(found, func(a, b idleConn) int { return cmp.Compare(b.since, a.since) })
+	g.idle = slices.Clone(found[max(0, len(found)-batch):])
 }
 
 // Accept implements net.Listener.
@@ -190,6 +217,15 @@ func (l *limitListener) refuse(in net.Conn) {
 	_ = in.Close() // its client may be gone
 }
 
+// reportProxy counts a connection that begins with a PROXY header.
+func (l *limitListener) reportProxy(remote net.Addr) {
+	l.limits.Counts.ProxyHeader.Add(1)
+	peer, _ := netip.ParseAddrPort(remote.String()) // zero for a Unix socket
+	if log := l.balancers.Log(l.limits.Log, peer.Addr().Unmap()); log != nil {
+		log.Warn("connection refused: it begins with a PROXY header of a peer from which none is read", "cure", l.limits.ProxyAdvice)
+	}
+}
+
 // clientOf returns the client that an address is of, and whether it is many.
 func (l *limitListener) clientOf(remote net.Addr) (client string, shared bool) {
 	ap, err := netip.ParseAddrPort(remote.String())
@@ -210,22 +246,19 @@ func (e shareError) Error() string {
 }
 
 // admit takes c in, and waits until there is room for it. It returns a shareError
-// if its client holds its share, errFull in place of waiting if there is a Refuse,
+// if its client holds its share, errFull in place of long waits if there is a Refuse,
 // and net.ErrClosed when the listener is closed.
 func (l *limitListener) admit(c *slotConn) error {
 	// Looked at again from time to time, as upgraded connections become idle without
 	// a word, and what has arrived on idle ones is read.
 	const again = 50 * time.Millisecond
-	for {
+	for began := time.Now(); ; {
 		l.waits.Store(true)
-		took, err := l.take(c, time.Now())
+		now := time.Now()
+		took, err := l.take(c, now, now.Sub(began) >= firstTime)
 		if took || err != nil {
 			l.waits.Store(false)
 			return err
-		}
-		if l.limits.Refuse != nil {
-			l.waits.Store(false)
-			return errFull
 		}
 		timer := time.NewTimer(again)
 		select {
@@ -238,20 +271,24 @@ func (l *limitListener) admit(c *slotConn) error {
 	}
 }
 
-// take takes c in if there is room, or if it can be made.
-func (l *limitListener) take(c *slotConn, now time.Time) (bool, error) {
+// take takes c in if there is room, or if it can be made; late says that c has waited for
+// that. It returns errFull where c is not to wait.
+func (l *limitListener) take(c *slotConn, now time.Time, late bool) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.clients[c.client]
 	bounded := l.limits.Max > 0 && !c.shared
 	if bounded && own != nil && int64(len(own.conns)) >= l.limits.Client {
-		if !own.closeIdle(now) {
+		if !own.closeIdle(now, true) {
 			return false, shareError(c.client)
 		}
 		l.limits.Counts.ClosedClient.Add(1)
 	}
 	if l.limits.Max > 0 && int64(len(l.all.conns)) >= l.limits.Max {
-		if !l.makeRoom(now) {
+		if from := l.giving(); !from.closeIdle(now, late && l.limits.Refuse != nil) {
+			if l.limits.Refuse != nil && (late || !from.hasIdle(now)) {
+				return false, errFull
+			}
 			return false, nil
 		}
 		l.limits.Counts.ClosedFull.Add(1)
@@ -270,14 +307,13 @@ func (l *limitListener) take(c *slotConn, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// makeRoom closes the connection that is idle for longest: of the unauthenticated ones
-// if there are as many as may push out others. It returns false if none is idle.
-// Requires: mu.
-func (l *limitListener) makeRoom(now time.Time) bool {
+// giving returns those of whom one makes room: the unauthenticated ones if there are as many
+// as may push out others. Requires: mu.
+func (l *limitListener) giving() *group {
 	if most := l.limits.Unauthenticated; most > 0 && int64(len(l.unauthenticated.conns)) >= most {
-		return l.unauthenticated.closeIdle(now)
+		return l.unauthenticated
 	}
-	return l.all.closeIdle(now)
+	return l.all
 }
 
 // forget takes c out. Requires: mu.
@@ -319,12 +355,17 @@ type slotConn struct {
 	// idle is since when nothing is under way, in nanoseconds since the Unix epoch;
 	// zero while something is, and -1 when it is closed for another.
 	idle atomic.Int64
+	// first is when the first bytes were read.
+	first atomic.Int64
 	// moved is when a byte last moved on an upgraded connection, zero on others.
 	moved atomic.Int64
 	// unflushed: the end of an answer over HTTP/2 may still be to be written.
 	unflushed atomic.Bool
 	// preface says whether the first bytes were those of HTTP/2 in clear.
 	preface atomic.Int32
+	// begin[:begun] are the first bytes, which may come one by one, until they tell.
+	begin [proxyBytes]byte
+	begun int
 	// onEvict is called before it is closed for another, if it is not nil.
 	onEvict atomic.Pointer[func()]
 }
@@ -332,6 +373,7 @@ type slotConn struct {
 // Values of slotConn.preface.
 const (
 	unknownPreface = iota
+	somePreface    // what has come may begin several
 	isPreface
 	noPreface
 )
@@ -340,6 +382,13 @@ const (
 // written at the latest. They are written after net/http says that the connection is
 // idle, if they were not before.
 const flushTime = time.Second
+
+// firstTime is how long the first bytes of a client may be on their way: until then the
+// connections of a flood give way before its own.
+const firstTime = time.Second
+
+// beginTime is how long those bytes may then take to be known as a request.
+const beginTime = 100 * time.Millisecond
 
 // idleSince returns since when c is idle, zero if it is not.
 func (c *slotConn) idleSince(now time.Time) int64 {
@@ -399,20 +448,53 @@ func (c *slotConn) setIdle(since int64) bool {
 	}
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. The first bytes are read together, in whatever segments they
+// come, until they tell what the client speaks: some servers answer before that.
 func (c *slotConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 {
-		c.move()
-		if c.preface.Load() == unknownPreface {
-			c.preface.Store(noPreface)
-			if bytes.HasPrefix(b[:n], []byte("PRI")) {
-				c.preface.Store(isPreface)
-			}
+	if n == 0 {
+		return n, err
+	}
+	c.move()
+	for from := 0; c.preface.Load() <= somePreface; {
+		if c.readBegin(b[from:n]); c.preface.Load() != somePreface || n == len(b) || err != nil {
+			break
 		}
+		from = n
+		var more int
+		more, err = c.Conn.Read(b[n:])
+		n += more
 	}
 	return n, err
 }
+
+// readBegin finds out by the first bytes what the client speaks.
+func (c *slotConn) readBegin(b []byte) {
+	if since, now := c.idle.Load(), time.Now().UnixNano(); c.begun == 0 && since > 0 && c.idle.CompareAndSwap(since, now) {
+		c.first.Store(now)
+	}
+	c.begun += copy(c.begin[c.begun:], b)
+	is, begin := int32(noPreface), string(c.begin[:c.begun])
+	proxy := strings.HasPrefix(address.ProxyV1, begin) || strings.HasPrefix(address.ProxyV2, begin)
+	switch {
+	case strings.HasPrefix(begin, http2Preface):
+		is = isPreface
+	case proxy && c.begun == len(c.begin):
+		if c.of.limits.ProxyAdvice != "" {
+			c.of.reportProxy(c.RemoteAddr())
+		}
+	case proxy, strings.HasPrefix(http2Preface, begin):
+		is = somePreface
+	}
+	c.preface.Store(is)
+}
+
+// http2Preface begins HTTP/2 in clear, as no other protocol begins, and so do so many bytes of
+// address.ProxyV1 and ProxyV2 theirs: a server of TLS reads no more.
+const (
+	http2Preface = "PRI"
+	proxyBytes   = 5
+)
 
 // Write implements net.Conn.
 func (c *slotConn) Write(b []byte) (int, error) {

@@ -4,23 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // limited is a listener of Limit under test, whose connections are accepted one by
 // one. Every address of loopback is a client.
 type limited struct {
 	net.Listener
+	silent   bool // clients have not sent anything yet, else each has
 	counts   Counts
 	accepted chan net.Conn
 }
 
 func limit(t *testing.T, limits Limits) *limited {
+	t.Helper()
+	return limitWhere(t, limits, false)
+}
+
+// limitWhere is limit, where clients are silent or not.
+func limitWhere(t *testing.T, limits Limits, silent bool) *limited {
 	t.Helper()
 	// At an address of its own: others on this machine look for their servers at ports
 	// of 127.0.0.1 that were free a moment ago.
@@ -28,7 +39,7 @@ func limit(t *testing.T, limits Limits) *limited {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &limited{accepted: make(chan net.Conn)}
+	l := &limited{silent: silent, accepted: make(chan net.Conn)}
 	limits.Counts = &l.counts
 	if limits.Shared == nil {
 		limits.Shared = func(netip.Addr) bool { return false }
@@ -44,6 +55,9 @@ func limit(t *testing.T, limits Limits) *limited {
 					t.Error(err)
 				}
 				return
+			}
+			if !l.silent {
+				slots(c, func(s *slotConn) { s.preface.Store(noPreface) })
 			}
 			select {
 			case l.accepted <- c:
@@ -358,5 +372,142 @@ func TestClients(t *testing.T) {
 	local := Limit(nil, Limits{}).(*limitListener)
 	if _, many := local.clientOf(tcp("127.0.0.2:80")); !many {
 		t.Error("loopback is one client")
+	}
+}
+
+// TestFirstBytesAreWaitedFor: however many connections are opened that begin a request
+// and do not end it, they push out each other, and not a client whose first bytes are
+// on their way. Where all are silent the next one waits, for a second in all, also where
+// it would be refused if all were busy.
+func TestFirstBytesAreWaitedFor(t *testing.T) {
+	const most = 8
+	l := limitWhere(t, Limits{Max: most, Client: most}, true)
+	begin := func(client int) (near net.Conn) {
+		near = l.dial(t, client)
+		far := <-l.accepted
+		if _, err := near.Write([]byte("GET / HT")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := far.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		return near
+	}
+	for i := range most - 1 {
+		begin(10 + i)
+	}
+	start := time.Now()
+	operator := l.dial(t, 1)
+	far := <-l.accepted
+	for i := range 2 * most {
+		begin(20 + i)
+	}
+	if _, err := operator.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := far.Read(make([]byte, 3)); n != 3 && time.Since(start) < time.Second {
+		t.Fatalf("a client was closed before its first bytes came: %v", err)
+	}
+	if got := l.counts.ClosedFull.Load(); got < 2*most {
+		t.Errorf("%d connections were closed for others, want %d", got, 2*most)
+	}
+
+	for _, refuses := range []bool{false, true} {
+		limits := Limits{Max: 2, Client: 2}
+		if refuses {
+			limits.Refuse = func(net.Conn) { t.Error("refused") }
+		}
+		l := limitWhere(t, limits, true)
+		start := time.Now()
+		for client := range 2 {
+			l.dial(t, 1+client)
+			<-l.accepted
+		}
+		l.dial(t, 3)
+		<-l.accepted
+		if waited := time.Since(start); waited < 990*time.Millisecond {
+			t.Errorf("refuses %v: a silent client was closed after %v", refuses, waited)
+		}
+	}
+}
+
+// TestFamilyFirstBytesInSegments: what a client speaks is known by its first bytes in whatever
+// segments they come, and however few the server asks for; what they are reaches it whole.
+func TestFamilyFirstBytesInSegments(t *testing.T) {
+	v2 := address.ProxyV2 + "\x21\x11\x00\x0c\xcb\x00\x71\x01\x0a\x00\x00\x01\x00\x01\x00\x02"
+	for text, want := range map[string]struct {
+		proxies uint64
+		preface int32
+	}{
+		"PROXY TCP4 203.0.113.1 10.0.0.1 1 2\r\n": {1, noPreface}, v2: {1, noPreface},
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": {0, isPreface}, "POST / HTTP/1.1\r\n\r\n": {0, noPreface}, "PROPFIND / HTTP/1.1\r\n\r\n": {0, noPreface},
+		"PROVE / HTTP/1.1\r\n\r\n": {0, noPreface}, "\r\n\r\nGET / HTTP/1.1\r\n\r\n": {0, noPreface}, "\x16\x03\x01\x02\x00\x01": {0, noPreface},
+	} {
+		for first := range 13 {
+			for _, size := range []int{1, 2, 5, 4096} {
+				l := limitWhere(t, Limits{Max: 1, Client: 1, ProxyAdvice: "list it", Log: slog.New(slog.DiscardHandler)}, true)
+				near := l.dial(t, 1)
+				far := <-l.accepted
+				parts := []string{text[:first%len(text)], text[first%len(text) : min(first%len(text)+1, len(text))], text[min(first%len(text)+1, len(text)):]}
+				sent := make(chan struct{})
+				go func() {
+					defer close(sent)
+					for _, part := range parts {
+						if _, err := near.Write([]byte(part)); err != nil {
+							t.Error(err)
+						}
+						runtime.Gosched() // or they come as one segment
+					}
+				}()
+				got, b := "", make([]byte, size)
+				for len(got) < len(text) {
+					n, err := far.Read(b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got += string(b[:n])
+				}
+				<-sent
+				preface := int32(unknownPreface)
+				slots(far, func(s *slotConn) { preface = s.preface.Load() })
+				if proxies := l.counts.ProxyHeader.Load(); got != text || proxies != want.proxies || preface != want.preface {
+					t.Errorf("%q behind %d bytes, read by %d: got %q, %d PROXY headers, preface %d", text, first, size, got, proxies, preface)
+				}
+				near.Close()
+				far.Close()
+			}
+		}
+	}
+}
+
+// TestFirstBytesOfFewAreReadTogether: a server that answers or gives up after a segment gets
+// none that does not tell, as a server of TLS does after five bytes.
+func TestFirstBytesOfFewAreReadTogether(t *testing.T) {
+	for text, first := range map[string]int{"PROXY TCP4 x": 3, address.ProxyV2 + "\x21": 4, "PRI * HTTP/2.0": 1, "PUT / HTTP/1.1": 1} {
+		l := limitWhere(t, Limits{Max: 1, Client: 1, ProxyAdvice: "list it", Log: slog.New(slog.DiscardHandler)}, true)
+		near := l.dial(t, 1)
+		far := <-l.accepted
+		if _, err := near.Write([]byte(text[:first])); err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan string)
+		go func() {
+			b := make([]byte, 4096)
+			n, _ := far.Read(b)
+			read <- string(b[:n])
+		}()
+		slots(far, func(s *slotConn) {
+			for s.preface.Load() != somePreface {
+				runtime.Gosched()
+			}
+		})
+		if _, err := near.Write([]byte(text[first:])); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-read; got != text {
+			t.Errorf("%q is read as %q first", text, got)
+		}
+		near.Close()
+		far.Close()
 	}
 }

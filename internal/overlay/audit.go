@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -132,6 +133,14 @@ func decodeChanges(data []byte) ([]Change, error) {
 	return all, nil
 }
 
+// unreadable is the error of a log that cannot be read now. Requires: mu.
+func (a *Audit) unreadable(err error) error {
+	if errors.Is(err, ErrUnread) {
+		return err
+	}
+	return &AuditError{err, len(a.pending)}
+}
+
 // Changes returns up to limit of the last changes, the latest first; with before
 // not 0 those with a lower Number. It reads the board. Changes that the board has
 // not taken yet come before those, all of them, with the Number 0.
@@ -139,7 +148,7 @@ func (a *Audit) Changes(ctx context.Context, limit int, before int64) ([]Change,
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, err := a.load(ctx); err != nil {
-		return nil, asChange(err)
+		return nil, a.unreadable(err)
 	}
 	var out []Change
 	if before == 0 {

@@ -12,6 +12,8 @@ type entries struct {
 	page[Entry]
 	// set is replaced, never changed. Nil means that there are no entries.
 	set atomic.Pointer[set]
+	// here are the entries of this node alone. Requires: mu.
+	here []Entry
 	// unknown is how many entries are of kinds of a later version. Requires: mu.
 	unknown int
 }
@@ -19,7 +21,7 @@ type entries struct {
 func newEntries(b *board) *entries {
 	s := &entries{page: page[Entry]{board: b, name: documentName, decode: Decode, encode: encode}}
 	s.install = func(all []Entry) {
-		s.set.Store(newSet(all, s.set.Load()))
+		s.set.Store(newSet(slices.Concat(all, s.here), s.set.Load()))
 		s.warnOfUnknown(all)
 	}
 	return s
@@ -67,24 +69,41 @@ func (s *entries) inForce(list ...*Entry) []Entry {
 func (s *entries) replace(ctx context.Context, isOld func(Entry) bool, create func(now int64) []Entry) (old []Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.change(ctx, func(all []Entry) ([]Entry, bool) {
-		now := s.board.now()
-		old = nil
-		all = slices.DeleteFunc(all, func(e Entry) bool {
-			switch {
-			case e.over(now):
-				return true
-			case !isOld(e):
-				return false
-			}
-			old = append(old, e)
-			return true
-		})
-		var next []Entry
-		if create != nil {
-			next = create(now)
-		}
-		return append(all, next...), len(old)+len(next) > 0
+	err = s.change(ctx, func(all []Entry) (next []Entry, changed bool) {
+		next, old, changed = replaced(all, s.board.now(), isOld, create)
+		return next, changed
 	})
 	return old, err
+}
+
+// replaceHere is replace for the entries of this node alone.
+func (s *entries) replaceHere(isOld func(Entry) bool, create func(now int64) []Entry) (old []Entry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, old, _ := replaced(slices.Clone(s.here), s.board.now(), isOld, create)
+	if _, _, err := encode(next); err != nil {
+		return nil, err
+	}
+	s.here = next
+	s.install(s.list)
+	return old, nil
+}
+
+// replaced returns the entries with what create makes in the place of those that isOld
+// chooses, and these; those that have ended are left out.
+func replaced(all []Entry, now int64, isOld func(Entry) bool, create func(now int64) []Entry) (next, old []Entry, changed bool) {
+	next = slices.DeleteFunc(all, func(e Entry) bool {
+		switch {
+		case e.over(now):
+			return true
+		case !isOld(e):
+			return false
+		}
+		old = append(old, e)
+		return true
+	})
+	if create == nil {
+		return next, old, len(old) > 0
+	}
+	return append(next, create(now)...), old, true
 }

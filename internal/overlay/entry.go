@@ -79,6 +79,8 @@ type Entry struct {
 	Made   int64  `json:"made_us"`
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
+	// Here: of this node alone, and in no document.
+	Here bool `json:"-"`
 
 	// raw is the text of an entry that was read, nil of one that this node has made: a
 	// change by this node loses nothing of it that it does not know, a kind or a
@@ -193,7 +195,11 @@ func (e *Entry) describe() string {
 	case e.Kind == Override:
 		text = e.Rate()
 	}
-	return text + until(e.Until)
+	text += until(e.Until)
+	if e.Here {
+		text += ", on this node alone"
+	}
+	return text
 }
 
 // until says the end of something that a text has said.

@@ -1,6 +1,9 @@
 package overlay
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors of a change.
 var (
@@ -14,14 +17,51 @@ var (
 )
 
 // StoreError: the board did not answer, so a change was not made, or may have been.
-type StoreError struct{ Err error }
+type StoreError struct {
+	Err error
+	// Sent: the change may have been made.
+	Sent bool
+}
 
-func (e *StoreError) Error() string {
-	return "overlay: the store did not answer; whether the change was made shows the next look at the key: " + e.Err.Error()
+func (e *StoreError) Error() string { return e.Detail() + ": " + e.Err.Error() }
+
+// Detail is e for operators: the log has why.
+func (e *StoreError) Detail() string {
+	if e.Sent {
+		return "the store did not answer in time; whether the change was made shows the next look at the key"
+	}
+	return "the store is down, so nothing was changed; start it again; a ban can be of this node alone: weir key ban --here"
 }
 
 // Unwrap returns e.Err.
 func (e *StoreError) Unwrap() error { return e.Err }
+
+// FileError: the board is a file that cannot be written, so a change was not made.
+type FileError struct{ Err error }
+
+func (e *FileError) Error() string { return e.Detail() + ": " + e.Err.Error() }
+
+// Detail is e for operators: the log has why.
+func (e *FileError) Detail() string {
+	return "the file of --overlay cannot be written, so nothing was changed; see the log; a ban can be of this node alone: weir key ban --here"
+}
+
+// Unwrap returns e.Err.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// AuditError: the audit log cannot be read, as the board does not answer. Pending changes
+// wait on this node.
+type AuditError struct {
+	Err     error
+	Pending int
+}
+
+func (e *AuditError) Error() string { return e.Detail() + ": " + e.Err.Error() }
+
+// Detail is e for operators: the log has why.
+func (e *AuditError) Detail() string {
+	return fmt.Sprintf("the store is down, and the audit log is in it; changes of this node that it gets when it is back: %d, all of them in the node's log", e.Pending)
+}
 
 // NumbersError: a limit cannot have the numbers of an override.
 type NumbersError struct{ Err error }

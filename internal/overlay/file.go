@@ -57,6 +57,15 @@ func OpenFile(path string) (*File, error) {
 	return b, nil
 }
 
+// CheckWritable returns an error where a change could not be kept now.
+func (b *File) CheckWritable() error {
+	f, err := createTemporary(b.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // part returns what is behind the path of the document of a name.
 func part(name string) (string, error) {
 	p := filepath.Ext(name)
@@ -97,7 +106,7 @@ func (b *File) SwapDocument(_ context.Context, name string, was int64, d documen
 		return documents.Document{}, documents.ErrChanged
 	}
 	if err := write(b.path+p, d.Data); err != nil {
-		return documents.Document{}, err
+		return documents.Document{}, &FileError{err}
 	}
 	d = documents.Document{Version: max(was, d.Version) + 1, Data: d.Data}
 	b.all[p] = d
@@ -107,7 +116,7 @@ func (b *File) SwapDocument(_ context.Context, name string, was int64, d documen
 
 // write replaces the file, so that a crash leaves the old one or the new one.
 func write(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	f, err := createTemporary(path)
 	if err != nil {
 		return err
 	}
@@ -128,6 +137,10 @@ func write(path string, data []byte) (err error) {
 		return err
 	}
 	return syncFolder(filepath.Dir(path))
+}
+
+func createTemporary(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 }
 
 // syncFolder makes a new name in a folder outlast a power cut.

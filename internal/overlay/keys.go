@@ -81,19 +81,34 @@ func (k *Keys) put(ctx context.Context, t Target, who Author, of func(now int64)
 
 // Lift takes back what there is of a kind for the key of t, and reports whether
 // there was anything.
+//
+// What is of all nodes takes what is of this node alone along.
 func (k *Keys) Lift(ctx context.Context, t Target, kind Kind, who Author) (bool, error) {
 	old, err := k.replace(ctx, kind, &t, nil)
-	if err == nil && old != nil {
+	if err != nil {
+		return false, err
+	}
+	if !t.Here {
+		t.Here = true
+		here, _ := k.replace(ctx, kind, &t, nil)
+		old = cmp.Or(old, here)
+	}
+	if old != nil {
 		k.noteKey(ctx, &t, nil, old, who)
 	}
-	return old != nil, err
+	return old != nil, nil
 }
 
 // replace puts what create makes in the place of the entry of a kind for the key of t,
 // which it returns; nil means none.
 func (k *Keys) replace(ctx context.Context, kind Kind, t *Target, create func(now int64) []Entry) (*Entry, error) {
 	at := target{kind, counter{t.Limit.Scope, t.Key}, ""}
-	old, err := k.entries.replace(ctx, func(e Entry) bool { return e.target() == at }, create)
+	isOld := func(e Entry) bool { return e.target() == at }
+	change := func() ([]Entry, error) { return k.entries.replace(ctx, isOld, create) }
+	if t.Here {
+		change = func() ([]Entry, error) { return k.entries.replaceHere(isOld, create) }
+	}
+	old, err := change()
 	if len(old) == 0 {
 		return nil, err
 	}
@@ -160,11 +175,11 @@ func (k *Keys) Of(l *weir.Limit, key string) []Entry {
 
 // OfClient returns the bans over the domain that refuse r.
 func (k *Keys) OfClient(r *weir.Request) []Entry {
-	s := k.entries.inUse()
+	s, now := k.entries.inUse(), k.entries.board.now()
 	var bans []*Entry
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
-			if b := s.banOf(r.Domain, e); b != nil {
+			if b := s.banOf(r.Domain, e, now); b != nil {
 				bans = append(bans, b.entry)
 			}
 		}

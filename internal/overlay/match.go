@@ -73,7 +73,7 @@ func (m *made) append(dst []weir.Op, op *weir.Op, r *weir.Request) []weir.Op {
 	r.Priority = was
 	if m.denial != nil && dst[0].Role != weir.Shadow {
 		// Refused without asking the store.
-		dst[0] = weir.Op{Key: op.Key, Limit: m.denial, Role: weir.Deny, Decision: weir.Decision{Limit: m.denial, RetryAfter: weir.Never}}
+		dst[0] = weir.Op{Key: op.Key, Limit: m.denial, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: m.denial, RetryAfter: weir.Never}}}
 	}
 	for i := range dst {
 		dst[i].Verb, dst[i].Descriptor = op.Verb, op.Descriptor
@@ -119,8 +119,8 @@ func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request
 	if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
 		op := &dst[at]
 		wait := micros.Duration(e.Until - now)
-		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor, Now: now,
-			Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
+		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
+			Answer: weir.Answer{Now: now, Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}}})
 	}
 	return dst
 }
@@ -134,13 +134,13 @@ func (m *match) refuseClient(dst []weir.Op) []weir.Op {
 	}
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
-			b := m.banOf(r.Domain, e)
-			if b == nil || b.entry.over(m.now()) {
+			b := m.banOf(r.Domain, e, m.now())
+			if b == nil {
 				continue
 			}
 			wait := micros.Duration(b.entry.Until - m.now())
-			return append(dst, weir.Op{Key: e.Value, Limit: b.limit, Cost: 1, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(i), Now: m.now(),
-				Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}})
+			return append(dst, weir.Op{Key: e.Value, Limit: b.limit, Cost: 1, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(i),
+				Answer: weir.Answer{Now: m.now(), Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}}})
 		}
 	}
 	return dst

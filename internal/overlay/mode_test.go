@@ -624,7 +624,7 @@ func TestHistoryWaits(t *testing.T) {
 	if !n.log.has("audit log write failed; will retry") {
 		t.Error("the log does not say that it waits")
 	}
-	if _, err := n.Audit.Changes(ctx, 10, 0); !errors.As(err, new(*overlay.StoreError)) {
+	if _, err := n.Audit.Changes(ctx, 10, 0); !errors.As(err, new(*overlay.AuditError)) || !strings.Contains(err.Error(), "when it is back: 1") {
 		t.Errorf("the history while the board is away: %v", err)
 	}
 	board.away.Store(false)

@@ -126,11 +126,13 @@ func (p *page[E]) change(ctx context.Context, f func(all []E) ([]E, bool)) error
 		case err == nil:
 			p.put(put.Version, next)
 			return nil
+		case errors.As(err, new(*FileError)):
+			return err
 		case !errors.Is(err, documents.ErrChanged):
-			return &StoreError{err}
+			return &StoreError{err, true}
 		}
 		if !backoff.Sleep(ctx, rand.N(longestPause)) {
-			return &StoreError{ctx.Err()}
+			return &StoreError{ctx.Err(), false}
 		}
 	}
 	return ErrContended
@@ -141,7 +143,7 @@ func asChange(err error) error {
 	if errors.Is(err, ErrUnread) {
 		return err
 	}
-	return &StoreError{err}
+	return &StoreError{err, false}
 }
 
 // unread says which document cannot be read, and why.

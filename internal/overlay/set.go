@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -17,20 +16,18 @@ type set struct {
 	modes    []*Entry
 	marks    map[counter]*mark
 	switches map[limitID]*switched
-	// clients are those that are banned over their domain, addresses those of them
-	// whose value is an address, which has several spellings.
+	// clients are those that are banned over their domain; addresses are those of them
+	// whose value is an address or a range, by which those in it are banned, as a deny
+	// list has it. Their spelling says nothing.
 	clients   map[client]*clientBan
-	addresses map[addressClient]*clientBan
+	addresses map[addressKey]*address.Table[*clientBan]
 }
 
 // client is an entry of requests of a domain.
 type client struct{ domain, key, value string }
 
-// addressClient is a client whose value is an address or a prefix.
-type addressClient struct {
-	domain, key string
-	value       netip.Prefix
-}
+// addressKey is the key of entries of a domain whose values are addresses.
+type addressKey struct{ domain, key string }
 
 // clientBan is the ban of a client, and what decisions name as their limit.
 type clientBan struct {
@@ -48,7 +45,7 @@ func newSet(entries []Entry, old *set) *set {
 		old = &set{}
 	}
 	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[limitID]*switched{},
-		clients: map[client]*clientBan{}, addresses: map[addressClient]*clientBan{}}
+		clients: map[client]*clientBan{}, addresses: map[addressKey]*address.Table[*clientBan]{}}
 	for i := range entries {
 		e := &entries[i]
 		if !e.isKnown() {
@@ -71,7 +68,10 @@ func newSet(entries []Entry, old *set) *set {
 		}
 		switch e.Kind {
 		case Ban:
-			m.ban = e
+			// One may be of this node alone.
+			if m.ban == nil || m.ban.Until < e.Until {
+				m.ban = e
+			}
 		case Allow:
 			m.allow = e
 		default:
@@ -97,28 +97,42 @@ func (s *set) banClient(e *Entry, old *set) {
 	if was := old.clients[at]; was != nil {
 		b.limit = was.limit
 	} else {
-		b.limit = banLimit(at.key, at.domain+"/"+at.key, time.Second)
+		b.limit = banLimit(DomainBan, at.domain+"/"+at.key, time.Second)
 	}
-	s.clients[at] = b
+	// Of two spellings, and of the ban of this node alone and that of all, the one that
+	// ends last holds.
+	if was := s.clients[at]; was == nil || was.entry.Until < e.Until {
+		s.clients[at] = b
+	}
 	p, ok := address.Parse(at.value)
 	if !ok {
 		return
 	}
-	by := addressClient{at.domain, at.key, p}
-	// Of two spellings, the ban that ends last holds.
-	if was := s.addresses[by]; was == nil || was.entry.Until < e.Until {
-		s.addresses[by] = b
+	by := addressKey{at.domain, at.key}
+	if s.addresses[by] == nil {
+		s.addresses[by] = &address.Table[*clientBan]{}
+	}
+	if was, ok := s.addresses[by].At(p); !ok || was.entry.Until < e.Until {
+		s.addresses[by].Put(p, b)
 	}
 }
 
-// banOf returns the ban over a domain of whoever has an entry, nil for none.
-func (s *set) banOf(domain string, e weir.Entry) *clientBan {
-	if len(s.addresses) > 0 {
+// banOf returns the ban over a domain that refuses whoever has an entry, nil for none.
+func (s *set) banOf(domain string, e weir.Entry, now int64) *clientBan {
+	if t := s.addresses[addressKey{domain, e.Key}]; t != nil {
 		if p, ok := address.Parse(e.Value); ok {
-			return s.addresses[addressClient{domain, e.Key, p}]
+			for b := range t.Holding(p) {
+				if !b.entry.over(now) {
+					return b
+				}
+			}
+			return nil
 		}
 	}
-	return s.clients[client{domain, e.Key, e.Value}]
+	if b := s.clients[client{domain, e.Key, e.Value}]; b != nil && !b.entry.over(now) {
+		return b
+	}
+	return nil
 }
 
 // A mark is what there is about one key of one limit.

@@ -15,6 +15,9 @@ type Target struct {
 	// Limit that counts, of the rules beneath, and Key.
 	Limit *weir.Limit
 	Key   string
+	// Here: what is done is of this node alone, in memory. The board is not asked, and
+	// gets none of it when it is back.
+	Here bool
 }
 
 // Numbers are what an override gives a key.
@@ -29,7 +32,7 @@ type Numbers struct {
 // entry returns an entry of kind for t.
 func (t *Target) entry(kind Kind, now int64, by string) Entry {
 	e := Entry{Kind: kind, Domain: strings.Clone(t.Domain), Limit: t.Limit.Name, Scope: t.Limit.Scope, Key: strings.Clone(t.Key),
-		Algorithm: t.Limit.Algorithm.Name(), Made: now, By: by}
+		Algorithm: t.Limit.Algorithm.Name(), Made: now, By: by, Here: t.Here}
 	for _, p := range t.Entries {
 		e.Entries = append(e.Entries, weir.Entry{Key: strings.Clone(p.Key), Value: strings.Clone(p.Value)})
 	}

@@ -141,7 +141,7 @@ func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
 	}
 	// A limit of 0 is counted by the store as one that its requests never fit, as
 	// rules do for their shadows.
-	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period,
+	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period, Derived: l,
 		Mode: weir.Mode{Shadow: s.Mode == Shadow, Rollout: s.Percent}}
 	if err := v.Compile(); err != nil {
 		return nil, err
@@ -162,9 +162,13 @@ func denialOf(l *weir.Limit) *weir.Limit {
 
 const banMark = "\x1fbanned"
 
+// DomainBan is the name of what decisions name as their limit which a ban over a domain
+// refuses.
+const DomainBan = "banned, over the whole domain"
+
 // bannedFrom returns the limit that decisions name which l's ban refuses.
 func bannedFrom(l *weir.Limit) *weir.Limit {
-	b := banLimit(l.Name, l.Scope, l.Period)
+	b := banLimit(l.Name+" (banned)", l.Scope, l.Period)
 	b.Inherit(l)
 	return b
 }
@@ -172,7 +176,7 @@ func bannedFrom(l *weir.Limit) *weir.Limit {
 // banLimit returns the limit that decisions name which a ban refuses: one of 0, as
 // deny lists have it, so that no answer promises what the ban does not admit.
 func banLimit(name, scope string, period time.Duration) *weir.Limit {
-	return zero(&weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period, Bans: true})
+	return zero(&weir.Limit{Name: name, Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period, Bans: true})
 }
 
 func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/figures"
 )
 
 // View is an entry as operators are told of it, for encoding/json.
@@ -21,6 +22,8 @@ type View struct {
 	Until *time.Time `json:"until"`
 	Made  time.Time  `json:"made"`
 	By    string     `json:"by"`
+	// Here: it holds on this node alone.
+	Here bool `json:"here,omitempty"`
 	// YAML is the lines of a rules file that it amounts to, with a comment that says
 	// where they belong, or why there are none.
 	YAML string `json:"yaml"`
@@ -28,7 +31,10 @@ type View struct {
 
 // view returns e as operators are told of it, but for its lines.
 func (e *Entry) view() View {
-	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: e.Key, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By}
+	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: figures.Key(e.Key), Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Here: e.Here}
+	if e.Kind == BanDomain {
+		v.Key = Words(e.Entries)
+	}
 	if e.Kind == Override {
 		v.Rate, v.Burst = e.Rate(), e.Burst
 	}

@@ -2,12 +2,16 @@ package protocol
 
 // bucket is a bucket of which nodes fetch units, draw and return them. A unit flows in
 // with each tick. All times are in ticks from now. A lot may be drawn until so many have
-// flowed in as fetches leave in the bucket, ttl.
+// flowed in as fetches leave in the bucket, ttl; of a slow bucket, where they leave none, also
+// no longer than until it would be whole without the lot.
 type bucket struct {
 	burst, ttl int8
+	slow       bool
 	returns    refundRule
-	// Breakage: fetches are decided by the whole burst.
-	loose bool
+	// Breakages.
+	loose    bool // fetches are decided by the whole burst
+	outlives bool // a lot of a slow bucket lives for its ttl
+	late     bool // of a slow bucket a return gives back all but what has flowed in
 }
 
 // refundRule is how many units of a return a bucket takes back.
@@ -37,9 +41,12 @@ type bucketMessage struct {
 	lot  bucketLot
 }
 
-// refund returns how many units of a lot the store takes back.
-func (r refundRule) refund(l bucketLot) int8 {
-	switch {
+// refund returns how many units of a lot the store takes back. Lots that others have fetched
+// after it may live for a ttl, and their end was reckoned with all of it.
+func (m bucket) refund(l bucketLot) int8 {
+	switch r := m.returns; {
+	case m.slow && !m.late:
+		return max(l.free-l.age-m.ttl, 0)
 	case r == lessInflow:
 		return max(l.free-l.age, 0)
 	case r == byReceipt:
@@ -106,13 +113,16 @@ func (m bucket) deliver(s bucketState, i int, add func(string, bucketState)) {
 	switch t.kind {
 	case fetch:
 		kept := m.ttl
-		if m.loose {
+		if m.loose || m.slow {
 			kept = 0
 		}
 		if s.charged+t.lot.free > m.burst-kept {
 			return
 		}
 		n.charged += t.lot.free
+		if m.slow && !m.outlives {
+			t.lot.left = min(t.lot.left, s.charged+1)
+		}
 		t.lot.age, t.lot.receipt = 0, n.charged
 		n.messages[i] = bucketMessage{grant, t.lot}
 		add("serve", n)
@@ -121,7 +131,7 @@ func (m bucket) deliver(s bucketState, i int, add func(string, bucketState)) {
 			add("adopt", n)
 		}
 	case returned:
-		n.charged = max(n.charged-m.returns.refund(t.lot), 0)
+		n.charged = max(n.charged-m.refund(t.lot), 0)
 		add("take back", n)
 	}
 }
@@ -146,7 +156,7 @@ func (m bucket) Canonical(s bucketState) bucketState {
 			continue
 		}
 		t.lot = m.strip(t.lot)
-		if t.lot == (bucketLot{}) || t.kind == returned && m.returns.refund(t.lot) == 0 {
+		if t.lot == (bucketLot{}) || t.kind == returned && m.refund(t.lot) == 0 {
 			t = bucketMessage{}
 		} else if t.kind == returned {
 			t.lot.left = 0
@@ -166,7 +176,7 @@ func (m bucket) strip(l bucketLot) bucketLot {
 	} else {
 		l.age = 0
 	}
-	if l.left == 0 && m.returns.refund(l) == 0 {
+	if l.left == 0 && m.refund(l) == 0 {
 		return bucketLot{}
 	}
 	if l.free == 0 {

@@ -11,10 +11,10 @@
 //	tally    an eventual limit is overshot by no more than its bound
 //	number   a fetch that is repeated by its number brings its units once
 //	permit   no more permits are held than the limit
-//	settle   no more is given back than was reserved
-//	outage   a share is handed out once in an outage, and all of it is owed
+//	settle   each slot of a reservation is charged once, all with one cost
+//	homing   a cost is charged once where a key of a ring is, though its server comes and goes
+//	outage   a share is handed out once in an outage, and all of it is owed, and paid once
 //	breaker  a shard that answers in time stays closed
-//	steady   the whole burst is spent strictly only while no lot is alive
 //
 // Each breakage is a flag of its machine, and a test that sees it caught after so many
 // steps: what a protocol must not do is written down as code.
@@ -54,27 +54,24 @@
 //	tally    limit 1, overshoot 2, windows of 2 ticks, crashes      15,871,983  whole  154  1,558
 //	tally    limit 1, overshoot 2, windows of 2 ticks, failovers   100,000,000  cut    281  2,229
 //	tally    limit 2, overshoot 4, windows of 2 ticks, all faults  100,000,001  cut    685  3,345
-//	number   limit 8                                                   163,365  whole    3  1,536
+//	number   limit 8 (28 November)                                     670,815  whole    9  1,540
 //	permit   limit 3, periods of 2 ticks, crashes                   21,912,313  whole  205  1,627
-//	settle   two settlers                                                7,295  whole    0     48
-//	outage   limit 6                                                 4,530,060  whole   49  1,539
+//	settle   two settlers, two slots (28 November)                       49,862  whole    0     51
+//	outage   limit 6 (28 November)                                 28,166,244  whole  104  1,558
 //	breaker  3 failures, budget 2, timeout 4                            40,108  whole    1  1,536
-//	steady   burst 6, lots of 2 ticks, registrations of 5              411,223  whole    9  1,537
 //
 // Those that were cut were seen as far as 20 to 31 steps from the start. The second pass
 // was made of all that are whole; it takes as long again, and 3 GB for permit.
 //
 // Two nodes and two messages in flight; in price three messages, in number one node and
-// three, in outage and settle no more than is said there.
+// three, in outage no more than is said there, in settle two of each settler to each slot.
 //
 // # What it has found
 //
-// In steady: it is not enough that no lot is alive while the whole burst is spent. What
-// flows into a full bucket while a lot is alive is there twice, once in the lot, and
-// stays so until the bucket was full again: the inflow of a lot's life can be admitted too
-// much, once, when the second node comes (flag exact). And a node may lease by what it
-// last heard only while its own registration lives (flag staleView), and must wait anew
-// whenever it had lapsed, also if no renewal has failed but one was late (flag ownView).
+// In bucket: what flows into a full bucket while a lot is alive is there twice, once in the
+// lot, and stays so until the bucket was full again. So fetches leave the inflow of a lot's
+// life, or lots end before (flag outlives); and then a return must not make the bucket full
+// earlier than nodes reckoned that fetched after it (flag late).
 //
 // In number: a late answer may be adopted, or its fetch be repeated by its number, and not
 // both (flag lateAdopted).

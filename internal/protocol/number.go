@@ -1,67 +1,33 @@
 package protocol
 
 // number is a node that fetches units under numbers, so that a fetch whose answer was lost
-// can be repeated. The store carries out the fetch of number n only while its mark is less
-// than n, and counts it by the mark in the same call. Numbers are relative to that which
-// the node last knew to be counted.
+// can be repeated. The store carries out the n-th fetch of a series only while its mark is
+// less than n, and counts it by the mark in the same call. A series that is given up is
+// never gone on with: the next one has a mark of its own. Numbers are relative to the
+// fetches that are over.
 type number struct {
 	limit int8
 	// Breakages.
 	lastAsked   bool // what was not answered is taken for what was asked last, not least
-	alwaysSure  bool // a number that another fetch may have is taken for the node's own
+	oldMark     bool // the next series has the mark of the one before
 	lateAdopted bool // the answer to a fetch that was given up is adopted as well
 }
 
 type numberState struct {
-	count int8 // of the store
-	mark  int8 // above what the node knows
-	owned int8 // units that the node has, or has spent: a ghost
-	numbered
+	count    int8 // of the store
+	mark     int8 // above the fetches that are over
+	owned    int8 // units that the node has, or has spent: a ghost
+	lost     int8 // the least that the fetches of the number asked for which had no answer
 	flying   bool // a call is under way
 	messages [3]numberMessage
-}
-
-// numbered is what a node knows of its numbers.
-type numbered struct {
-	known bool // how many the mark has counted
-	sure  bool // no other fetch of the next number is under way but those in lost
-	lost  int8 // the least that the fetches of that number asked for which had no answer
-}
-
-// miss notes that a fetch of so many units has no answer.
-func (n numbered) miss(units int8, sure, last bool) numbered {
-	switch {
-	case !n.known:
-	case !n.sure && !sure:
-		return numbered{}
-	case n.lost == 0 || last:
-		n.lost = units
-	default:
-		n.lost = min(n.lost, units)
-	}
-	return n
-}
-
-// hear takes over an answer, and returns how many units it brings and whether the mark is
-// to be looked at. counted is how many fetches the mark has counted since the node knew.
-func (n numbered) hear(charged bool, units, counted int8) (next numbered, gained int8) {
-	switch {
-	case charged:
-		return numbered{known: true, sure: true}, units
-	case counted <= 0:
-		return n, 0 // the limit has too little
-	case n.lost > 0 && counted == 1:
-		gained, n.lost = n.lost, 0
-		return n, gained
-	}
-	return numbered{known: true}, 0
 }
 
 type numberMessage struct {
 	kind    message
 	mine    bool // of the call under way
+	old     bool // of a series that was given up
 	charged bool // of an answer
-	next    int8 // the number, less that which is next; of an answer: what the mark has counted since
+	next    int8 // the number, less that which is next; of an answer: the mark
 	units   int8
 }
 
@@ -86,7 +52,11 @@ func (m number) Steps(s numberState, add func(string, numberState)) {
 		for i, t := range s.messages {
 			if t.mine {
 				n.messages[i].mine = false
-				n.flying, n.numbered = false, s.miss(t.units, m.alwaysSure, m.lastAsked)
+				if n.flying = false; n.lost == 0 || m.lastAsked {
+					n.lost = t.units
+				} else {
+					n.lost = min(n.lost, t.units)
+				}
 				if t.kind == grant && !m.lateAdopted {
 					n.messages[i] = numberMessage{}
 				}
@@ -99,25 +69,16 @@ func (m number) Steps(s numberState, add func(string, numberState)) {
 	}
 }
 
-// ask fetches under the next number, or looks at the mark first.
+// ask fetches under the next number, or begins another series.
 func (m number) ask(s numberState, add func(string, numberState)) {
 	n := s
-	if s.lost > 0 {
-		n.numbered = numbered{}
-		add("give up", n) // after so long that the mark may be forgotten
-	} else {
-		// The mark of the next epoch has counted nothing, and no fetch goes by it.
-		n.messages, n.mark = [3]numberMessage{}, 0
-		n.numbered = numbered{known: true, sure: true}
-		add("epoch", n)
+	if n.lost = 0; !m.oldMark {
+		n.mark = 0
+		for i := range n.messages {
+			n.messages[i].old = n.messages[i].kind != 0
+		}
 	}
-	if !s.known {
-		n := s
-		n.rebase(s.mark)
-		n.numbered = numbered{known: true, sure: m.alwaysSure}
-		add("look", n)
-		return
-	}
+	add("give up", n) // after so long that the mark may be forgotten
 	for units := max(s.lost, 1); units <= m.limit; units++ {
 		n := s
 		n.flying = true
@@ -127,12 +88,13 @@ func (m number) ask(s numberState, add func(string, numberState)) {
 	}
 }
 
-// rebase counts numbers from what the node has heard of.
-func (s *numberState) rebase(counted int8) {
-	s.mark -= counted
+// end ends a fetch: numbers are counted from the next one.
+func (s *numberState) end() {
+	s.lost = 0
+	s.mark--
 	for i := range s.messages {
-		if s.messages[i].kind != 0 {
-			s.messages[i].next -= counted
+		if t := &s.messages[i]; t.kind != 0 && !t.old {
+			t.next--
 		}
 	}
 }
@@ -147,12 +109,14 @@ func (m number) deliver(s numberState, i int, add func(string, numberState)) {
 			add("lose", n)
 			n = s
 		}
-		if s.mark < t.next+1 && s.count+t.units <= m.limit {
-			n.mark++
-			n.count += t.units
+		// The marks of series that were given up let pass whatever comes: more is counted.
+		if (t.old || s.mark < t.next+1) && s.count+t.units <= m.limit {
+			if n.count += t.units; !t.old {
+				n.mark++
+			}
 			t.charged = true
 		}
-		if t.kind, t.next = grant, n.mark; !t.mine && !m.lateAdopted {
+		if t.kind, t.next = grant, n.mark; !t.mine && (t.old || !m.lateAdopted) {
 			t = numberMessage{}
 		}
 		n.messages[i] = t
@@ -164,11 +128,14 @@ func (m number) deliver(s numberState, i int, add func(string, numberState)) {
 			add("adopt late", n)
 			return
 		}
-		var gained int8
-		n.flying = false
-		n.numbered, gained = s.hear(t.charged, t.units, t.next)
-		n.owned += gained
-		n.rebase(t.next)
+		switch n.flying = false; {
+		case t.charged:
+			n.owned += t.units
+			n.end()
+		case t.next > 0: // it was carried out before
+			n.owned += s.lost
+			n.end()
+		}
 		add("hear", n)
 	}
 }
@@ -186,12 +153,12 @@ func (m number) Idle(s numberState) bool {
 
 func (m number) Canonical(s numberState) numberState {
 	for i, t := range s.messages {
-		if t.kind == fetch && !t.mine && s.mark >= t.next+1 {
+		if t.kind == fetch && !t.mine && !t.old && s.mark >= t.next+1 {
 			s.messages[i] = numberMessage{} // the mark has gone on: it comes too late
 		}
 	}
 	order(s.messages[:], func(t numberMessage) uint64 {
-		return pack(int8(t.kind), bit(t.mine), bit(t.charged), t.next, t.units)
+		return pack(int8(t.kind), bit(t.mine)|bit(t.old)<<1, bit(t.charged), t.next, t.units)
 	})
 	return s
 }

@@ -1,7 +1,9 @@
 package protocol
 
 // outage is a shard that goes away and comes back, again and again, and a node that
-// decides by its share of a limit meanwhile and owes what it has admitted.
+// decides by its share of a limit meanwhile and owes what it has admitted. A payment sets a
+// mark beside what it charges, and charges nothing where the mark is set: so one without an
+// answer is made again until it has one, or is given up.
 type outage struct {
 	limit int8
 	// Breakages.
@@ -9,7 +11,8 @@ type outage struct {
 	openIsPaid     bool // a payment that was not sent, as the breaker is open, is read as settled
 	newShare       bool // an outage while the node owes begins with a new share
 	backWhileInUse bool // the share goes back while a decision by it is under way
-	paidAgain      bool // a payment without an answer is sent again
+	paidAgain      bool // a payment without an answer is made again without a mark
+	markForgotten  bool // it is made again under another mark
 }
 
 type outageState struct {
@@ -20,6 +23,9 @@ type outageState struct {
 	users   int8 // decisions under way by the share
 	payment int8
 	state   payment
+	marked  bool // the payment was carried out
+	stray   int8 // of an earlier call of the payment, which comes late
+	isOld   bool // the payment of that was given up
 	back    int8 // units to be returned, as they were given back while they were paid
 	// Ghosts: units admitted by the share in this outage, and all that were and that the
 	// store does not count; less than none: it counts too much.
@@ -49,6 +55,7 @@ const (
 	unpaid payment = iota
 	sent
 	carriedOut
+	unheard // it is to be made again
 )
 
 // leave begins an outage: a new one with what is known to be gone, else with what it was.
@@ -171,45 +178,85 @@ func (m outage) pay(s outageState, add func(string, outageState)) {
 		n.share = s.settle(inUse)
 		add("nothing owed", n)
 	}
-	if s.state == sent {
-		n := s
-		n.state, n.payment = unpaid, 0
-		add("payment fails", n)
-		if s.up {
-			n := s
-			n.state = carriedOut
-			n.count += s.payment
-			n.uncounted -= s.payment
-			add("payment served", n)
-		}
-	}
-	if s.state != unpaid {
-		n := s
-		n.state, n.payment = unpaid, 0
-		if !m.paidAgain {
-			n.share = s.lose(s.payment, inUse)
-		}
-		if s.state == carriedOut {
-			// Units that were given back while they were paid stay counted.
-			n.uncounted += max(s.payment-s.debt, 0)
-		}
-		add("payment late", n)
-	}
-	if s.state == carriedOut {
-		n := s
-		var rest int8
-		n.share, rest = s.acknowledge(s.payment, inUse)
-		n.back = s.back + rest
-		n.gone = max(n.gone, n.count)
-		n.state, n.payment = unpaid, 0
-		add("payment answered", n)
-	}
+	m.repeat(s, inUse, add)
 	if s.back > 0 && s.up {
 		n := s
 		n.count -= s.back
 		n.uncounted += s.back
 		n.back = 0
 		add("return", n)
+	}
+}
+
+// repeat is what becomes of a payment that was begun.
+func (m outage) repeat(s outageState, inUse bool, add func(string, outageState)) {
+	serve := func(n *outageState, units int8) {
+		if !n.marked || m.paidAgain {
+			n.marked = true
+			n.count += units
+			n.uncounted -= units
+		}
+	}
+	late := func(n outageState) outageState {
+		n.state = unheard
+		return n
+	}
+	n := s
+	switch s.state {
+	case sent:
+		if s.marked || s.stray > 0 && !s.isOld {
+			n.state = unheard
+		} else {
+			n.state, n.payment = unpaid, 0
+		}
+		add("payment fails", n)
+		add("payment lost", late(s))
+		if n = late(s); s.stray == 0 {
+			n.stray, n.isOld = s.payment, false
+			add("payment late", n)
+		}
+		if n = s; s.up {
+			serve(&n, s.payment)
+			n.state = carriedOut
+			add("payment served", n)
+		}
+	case carriedOut:
+		add("answer lost", late(s))
+		var rest int8
+		n.share, rest = s.acknowledge(s.payment, inUse)
+		n.back = s.back + rest
+		n.gone = max(n.gone, n.count)
+		if n.state, n.payment, n.marked = unpaid, 0, false; !s.isOld {
+			n.stray = 0 // the mark stays, and keeps it out
+		}
+		add("payment answered", n)
+	case unheard:
+		if s.phase == owing {
+			n.state, n.marked = sent, s.marked && !m.markForgotten
+			add("pay again", n)
+			n = s
+		}
+		n.share = s.lose(s.payment, inUse)
+		// Units that were given back while they were paid stay counted.
+		if !s.isOld {
+			n.stray = min(s.stray, s.debt)
+		}
+		if s.marked {
+			n.uncounted += max(s.payment-s.debt, 0)
+			n.stray = s.stray * bit(s.isOld)
+		}
+		n.state, n.payment, n.marked, n.isOld = unpaid, 0, false, n.stray > 0
+		add("give up", n)
+	}
+	if n = s; s.stray > 0 {
+		if n.stray, n.isOld = 0, false; s.up && s.isOld {
+			n.count += s.stray
+			n.uncounted -= s.stray
+			add("stray served", n)
+		} else if s.up {
+			serve(&n, s.stray)
+			add("stray served", n)
+		}
 	}
 }
 

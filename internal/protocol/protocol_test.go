@@ -98,6 +98,12 @@ func TestBucket(t *testing.T) {
 	caught(t, "returns whole", bucket{burst: 4, ttl: 1, returns: allUnits}, 18, tooMuch)
 	caught(t, "returns by receipt", bucket{burst: 4, ttl: 1, returns: byReceipt}, 23, tooMuch)
 	caught(t, "loose", bucket{burst: 4, ttl: 1, loose: true}, 12, tooMuch)
+
+	holds(t, "slow, burst 3", bucket{burst: 3, ttl: 1, slow: true})
+	holds(t, "slow, burst 4", bucket{burst: 4, ttl: 2, slow: true})
+	soaks(t, "slow, burst 7", bucket{burst: 7, ttl: 3, slow: true})
+	caught(t, "slow, a lot outlives the whole bucket", bucket{burst: 3, ttl: 1, slow: true, outlives: true}, 11, tooMuch)
+	caught(t, "slow, returns less inflow alone", bucket{burst: 4, ttl: 2, slow: true, late: true}, 17, tooMuch)
 }
 
 func TestPrice(t *testing.T) {
@@ -136,11 +142,24 @@ func TestPermit(t *testing.T) {
 }
 
 func TestSettle(t *testing.T) {
-	holds(t, "two settlers", settle{reserved: 3})
+	holds(t, "two settlers", settle{})
 
-	const tooMuch = "more is given back than was reserved"
-	caught(t, "B7 refund first", settle{reserved: 3, refundFirst: true}, 2, tooMuch)
-	caught(t, "late mark taken for set", settle{reserved: 3, lateIsSet: true}, 4, tooMuch)
+	const twice = "a slot is charged twice"
+	caught(t, "second slot without a mark", settle{unmarked: true}, 8, twice)
+	caught(t, "mark undone that may have run", settle{undone: true}, 5, twice)
+	caught(t, "own cost", settle{ownCost: true}, 7, "two slots are settled with two costs")
+	caught(t, "stops at a mark", settle{stops: true}, 5, "a caller hears that it is settled, and a slot is not charged")
+}
+
+func TestHoming(t *testing.T) {
+	holds(t, "at home", homing{})
+	holds(t, "away", homing{moved: true})
+
+	caught(t, "comes home under its number", homing{moved: true, keeps: true}, 9, "a server charges twice")
+	caught(t, "goes along", homing{strays: true}, 6, "nobody has charged what is said to be")
+	if r := Explore(homing{moved: true, stays: true}, short, true); r.Broken != "no idle state can be reached" {
+		t.Errorf("stays: %v", r)
+	}
 }
 
 func TestOutage(t *testing.T) {
@@ -156,7 +175,8 @@ func TestOutage(t *testing.T) {
 	caught(t, "open read as settled", outage{limit: 3, openIsPaid: true}, 5, owes)
 	caught(t, "new share while owing", outage{limit: 3, newShare: true}, 11, twice)
 	caught(t, "share back in use", outage{limit: 3, backWhileInUse: true}, 7, owes)
-	caught(t, "paid again", outage{limit: 3, paidAgain: true}, 10, paid)
+	caught(t, "paid again", outage{limit: 3, paidAgain: true}, 12, paid)
+	caught(t, "paid again under another mark", outage{limit: 3, markForgotten: true}, 12, paid)
 }
 
 func TestBreaker(t *testing.T) {
@@ -169,24 +189,12 @@ func TestBreaker(t *testing.T) {
 	caught(t, "background by the budget", breaker{budget: 1, timeout: 2, failures: 2, backgroundByBudget: true}, 7, opened)
 }
 
-func TestSteady(t *testing.T) {
-	holds(t, "burst 3", steady{burst: 3, life: 1, ttl: 3})
-	soaks(t, "burst 6", steady{burst: 6, life: 2, ttl: 5})
-
-	const alive = "the whole burst is spent strictly while a lot is alive"
-	caught(t, "own view", steady{burst: 3, life: 1, ttl: 3, ownView: true}, 10, alive)
-	caught(t, "registration lapsed", steady{burst: 3, life: 1, ttl: 3, lapsed: true}, 9, alive)
-	caught(t, "lease by a stale view", steady{burst: 3, life: 1, ttl: 3, staleView: true}, 11, alive)
-	// Not a breakage: what no rule of this machine prevents.
-	caught(t, "inflow twice", steady{burst: 3, life: 1, ttl: 3, exact: true}, 19, "more is spent than the burst and what has flowed in")
-}
-
 func TestNumber(t *testing.T) {
 	holds(t, "limit 3", number{limit: 3})
 	soaks(t, "limit 8", number{limit: 8})
 
 	const more = "the node has more than the store counts"
-	caught(t, "last asked", number{limit: 3, lastAsked: true}, 9, more)
-	caught(t, "always sure", number{limit: 3, alwaysSure: true}, 11, more)
-	caught(t, "late answer adopted", number{limit: 3, lateAdopted: true}, 8, more)
+	caught(t, "last asked", number{limit: 3, lastAsked: true}, 8, more)
+	caught(t, "old mark", number{limit: 3, oldMark: true}, 9, more)
+	caught(t, "late answer adopted", number{limit: 3, lateAdopted: true}, 7, more)
 }

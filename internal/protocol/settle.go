@@ -1,117 +1,121 @@
 package protocol
 
-// settle is a reservation that two callers settle at once, one with a smaller cost and
-// one as if it had never been made. A mark lets one of them through. Units go back into
-// the node's lot while it is held, after the mark has passed, else with the mark in one
-// script of the store.
+// settle is a reservation of two keys that lie in two slots, which two callers settle at
+// once with two costs. In each slot a mark with the cost that was settled lies beside the
+// counter, and one script sets the mark and corrects the counter. The mark of the first
+// slot decides the cost. Whoever hears it goes on with that cost, whosever it was, to the
+// second slot, and asks each again until it answers.
 type settle struct {
-	reserved int8
 	// Breakages.
-	refundFirst bool // B7: refunds run before the mark
-	lateIsSet   bool // a mark without an answer is taken for set
+	unmarked bool // the second slot has no mark: a call that is repeated counts again
+	undone   bool // a mark whose call had no answer is taken off, as one that may have run
+	ownCost  bool // a caller goes on with its own cost
+	stops    bool // a caller who hears another's mark, or its own of before, is done
 }
 
 type settleState struct {
-	marked, held bool
-	refunded     int8 // given back, a ghost
-	settlers     [2]settler
+	slots    [2]settleSlot
+	settlers [2]settler
 }
 
-// A settler asks the store to set the mark, again where no answer came. script says that
-// the refund is in the same script.
+// A settleSlot has the cost in its mark, zero for none, and how often it was corrected, a ghost.
+type settleSlot struct{ mark, corrected int8 }
+
+// A settler is at a slot, or done with both. For each slot it has calls under way, and an
+// answer that says whether the mark was there before.
 type settler struct {
-	asked, passed int8 // calls under way, and answers that the mark was set by them
-	refused       bool // an answer that it was set before
-	waits, done   bool
-	script        bool
+	at             int8
+	waits          bool
+	cost           int8 // that it asks for
+	asked          [2]int8
+	passed, before [2]bool
 }
 
-func (m settle) Start() settleState { return settleState{held: true} }
-
-// units returns what a settler gives back.
-func (m settle) units(i int) int8 { return m.reserved - int8(i) }
+func (m settle) Start() settleState {
+	return settleState{settlers: [2]settler{{cost: 1}, {cost: 2}}}
+}
 
 func (m settle) Steps(s settleState, add func(string, settleState)) {
-	if s.held {
-		n := s
-		n.held = false
-		add("lot surrendered", n)
-	}
 	for i, a := range s.settlers {
 		change := func(step string, by func(n *settleState, a *settler)) {
 			n := s
 			by(&n, &n.settlers[i])
 			add(step, n)
 		}
-		if !a.waits && !a.done && a.asked < 2 {
-			change("mark", func(n *settleState, a *settler) {
-				a.waits, a.script = true, !s.held
-				a.asked++
-				if m.refundFirst {
-					n.refunded += m.units(i)
-				}
+		if a.at < 2 && !a.waits && a.asked[a.at] < 2 {
+			change("ask", func(_ *settleState, a *settler) {
+				a.waits = true
+				a.asked[a.at]++
 			})
-		}
-		if a.asked > 0 {
-			change("lose the call", func(n *settleState, a *settler) { a.asked-- })
-			change("serve", func(n *settleState, a *settler) { m.serve(n, i) })
-		}
-		if a.passed > 0 {
-			change("lose the answer", func(n *settleState, a *settler) { a.passed-- })
 		}
 		if a.waits {
 			change("give up", func(n *settleState, a *settler) {
 				a.waits = false
-				if m.lateIsSet && !a.script {
-					a.done = true
-					n.refunded += m.units(i)
+				if m.undone {
+					n.slots[a.at].mark = 0
 				}
 			})
 		}
-		if a.waits && a.passed > 0 {
-			change("set", func(n *settleState, a *settler) {
-				a.waits, a.done = false, true
-				a.passed--
-				if !a.script && !m.refundFirst {
-					n.refunded += m.units(i)
-				}
-			})
-		}
-		if a.refused {
-			change("refused", func(n *settleState, a *settler) {
-				a.done = a.done || a.waits
-				a.waits = false
-				a.refused = false
-			})
+		for p := range s.slots {
+			if a.asked[p] > 0 {
+				change("lose the call", func(_ *settleState, a *settler) { a.asked[p]-- })
+				change("serve", func(n *settleState, a *settler) { m.serve(&n.slots[p], a, p) })
+			}
+			if a.passed[p] || a.before[p] {
+				change("lose the answer", func(_ *settleState, a *settler) { a.passed[p], a.before[p] = false, false })
+				change("hear", func(n *settleState, a *settler) { m.hear(n, a, p) })
+			}
 		}
 	}
 }
 
-// serve is the script: the mark, and what it lets through.
-func (m settle) serve(s *settleState, i int) {
-	a := &s.settlers[i]
-	a.asked--
-	if s.marked {
-		a.refused = true
+// serve is the script of a slot: the mark, and the correction that it lets through.
+func (m settle) serve(slot *settleSlot, a *settler, p int) {
+	a.asked[p]--
+	if slot.mark != 0 && !(m.unmarked && p == 1) {
+		a.before[p] = true
 		return
 	}
-	s.marked = true
-	a.passed++
-	if a.script && !m.refundFirst {
-		s.refunded += m.units(i)
+	slot.mark, a.passed[p] = a.cost, true
+	slot.corrected++
+}
+
+// hear is what a settler does with an answer. One that comes late says nothing.
+func (m settle) hear(s *settleState, a *settler, p int) {
+	isNew := a.passed[p]
+	a.passed[p], a.before[p] = false, false
+	if !a.waits || int(a.at) != p {
+		return
+	}
+	a.waits = false
+	if a.at++; m.stops && !isNew {
+		a.at = 2
+	}
+	if !m.ownCost {
+		a.cost = s.slots[p].mark
 	}
 }
 
 func (m settle) Broken(s settleState) string {
-	if s.refunded > m.reserved {
-		return "more is given back than was reserved"
+	first, second := s.slots[0], s.slots[1]
+	isDone := s.settlers[0].at == 2 || s.settlers[1].at == 2
+	switch {
+	case first.corrected > 1 || second.corrected > 1:
+		return "a slot is charged twice"
+	case first.mark != 0 && second.mark != 0 && first.mark != second.mark:
+		return "two slots are settled with two costs"
+	case isDone && (first.corrected == 0 || second.corrected == 0):
+		return "a caller hears that it is settled, and a slot is not charged"
 	}
 	return ""
 }
 
-func (m settle) Idle(s settleState) bool { return s.settlers[0].isIdle() && s.settlers[1].isIdle() }
+// Idle: both callers can always end.
+func (m settle) Idle(s settleState) bool { return s.settlers[0].isDone() && s.settlers[1].isDone() }
 
-func (a settler) isIdle() bool { return !a.waits && !a.refused && a.asked+a.passed == 0 }
+func (a settler) isDone() bool {
+	return a.at == 2 && a.asked == [2]int8{} && a.passed == [2]bool{} && a.before == [2]bool{}
+}
 
 // Canonical returns s: the settlers differ.
 func (m settle) Canonical(s settleState) settleState { return s }

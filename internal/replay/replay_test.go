@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,7 +257,7 @@ descriptors:
 	}
 	got := run(t, replay.Options{Rules: tried},
 		line("2001:db8::1", "/login", "", "")+
-			line("2001:db8::2", "//login/?x=1", "", "")+ // the same client and path
+			line("2001:db8::2", "/%6cogin/?x=1", "", "")+ // the same client and path
 			line("2001:db9::2", "/login", "SHOP.example:443", "a")+
 			line("192.0.2.1", "/other", "shop.example", "b")+
 			line("192.0.2.1", "/other", "", "a"))
@@ -268,18 +269,13 @@ descriptors:
 	}
 }
 
-// One is not told as many, on a terminal or on a page.
+// One is not told as many.
 func TestOneRequestOfOneClient(t *testing.T) {
 	set := parse(t, "domain: d\ndescriptors: [{key: remote_address, limit: 0/s}]")
 	got := run(t, replay.Options{Rules: try(t, set), Against: try(t, set)}, text(traffic(1, 1)))
-	var page strings.Builder
-	if err := got.WriteHTML(&page); err != nil {
-		t.Fatal(err)
-	}
-	for _, report := range []string{got.Text(), page.String()} {
-		if !strings.Contains(report, "1 request of 1 client") || strings.Contains(report, "1 requests") || strings.Contains(report, "1 clients") {
-			t.Errorf("one request of one client:\n%s", report)
-		}
+	report := got.Text()
+	if !strings.Contains(report, "1 request of 1 client") || strings.Contains(report, "1 requests") || strings.Contains(report, "1 clients") {
+		t.Errorf("one request of one client:\n%s", report)
 	}
 }
 
@@ -357,6 +353,43 @@ descriptors:
 		both := run(t, replay.Options{Rules: try(t, parse(t, src)), Against: gateway}, log)
 		if both.OnlyRules.Requests != want.Rules.Refused || both.OnlyAgainst.Requests != 0 {
 			t.Errorf("seed %d: side by side: %+v, %+v", seed, both.OnlyRules, both.OnlyAgainst)
+		}
+	}
+}
+
+// TestDemandSaysWhatALimitRefuses: whatever the shape of the traffic, each line can be
+// tried: a limit as it is written refuses what it says, and there is one to try unless
+// nobody asks twice.
+func TestDemandSaysWhatALimitRefuses(t *testing.T) {
+	at := time.Date(2026, 3, 1, 10, 13, 20, 0, time.UTC)
+	for name, asked := range map[string][]int{
+		"two of 42 ask for much":   append([]int{900, 400}, slices.Repeat([]int{6, 5, 4, 3}, 10)...),
+		"three of 42 ask for much": append([]int{900, 400, 300}, slices.Repeat([]int{6}, 39)...),
+		"one alone":                {500},
+		"all alike":                slices.Repeat([]int{50}, 42),
+		"all twice":                slices.Repeat([]int{2}, 42),
+		"all once":                 slices.Repeat([]int{1}, 42),
+	} {
+		var log []visit
+		for client, n := range asked {
+			for i := range n {
+				log = append(log, visit{at.Add(time.Duration(i) * 3500 * time.Second / time.Duration(n)).Truncate(time.Second), fmt.Sprintf("192.0.2.%d", client), "/"})
+			}
+		}
+		slices.SortStableFunc(log, func(a, b visit) int { return a.at.Compare(b.at) })
+		limited := func(count int64) replay.Limit {
+			set := parse(t, fmt.Sprintf("domain: d\ndescriptors:\n  - {key: remote_address, limit: %d/hour, algorithm: fixed_window}\n", count))
+			return run(t, replay.Options{Rules: try(t, set)}, text(log)).Rules.Limits[0]
+		}
+		demand := limited(10).Demand
+		if once := name == "all once"; once != (len(demand.Trials) == 0) {
+			t.Errorf("%s: limits tried: %v", name, demand.Trials)
+		}
+		for _, trial := range demand.Trials {
+			got := limited(trial.Count)
+			if got.Counts["refused"] != trial.Units || int64(got.Refused.Count) != trial.Keys || trial.Units == 0 {
+				t.Errorf("%s: %+v, but the limit refuses %d of %d", name, trial, got.Counts["refused"], got.Refused.Count)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/rules"
@@ -84,6 +85,9 @@ type Limit struct {
 	FirstRefused *time.Time `json:"first_refused,omitempty"`
 	LastRefused  *time.Time `json:"last_refused,omitempty"`
 	Series       Series     `json:"series"`
+	// Period is the limit's, as rules write it. Demand is nil of a concurrency limit.
+	Period string  `json:"period"`
+	Demand *Demand `json:"demand,omitempty"`
 }
 
 // Client is a key, and how often it was refused: at most Error too many.
@@ -158,6 +162,7 @@ func (t *tally) report() Limit {
 		Rule: t.Rule, Limit: t.Limit.Name, Allows: rules.Summary(t.Limit), Algorithm: t.Limit.Algorithm.Name(),
 		Met: t.met, Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
 		Most: most(t.heavy), Series: t.series.report(),
+		Period: rules.FormatPeriod(t.Limit.Period), Demand: t.demand.report(),
 	}
 	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		if n := t.counts[o]; n > 0 {
@@ -180,20 +185,10 @@ func most(s *sketch.SpaceSaving[string]) []Client {
 	var out []Client
 	for _, c := range s.Top(maxReported) {
 		if c.Error < c.Count {
-			out = append(out, Client{Key: printable(c.Key), Refused: c.Count, Error: c.Error})
+			out = append(out, Client{Key: figures.Key(c.Key), Refused: c.Count, Error: c.Error})
 		}
 	}
 	return out
-}
-
-// printable returns a key for people: its parts side by side. The lengths that
-// follow several parts are left out.
-func printable(key string) string {
-	parts := strings.Split(key, "\x1f")
-	if n := len(parts); n > 1 && n%2 == 1 {
-		parts = parts[:n/2+1]
-	}
-	return strings.Join(parts, " ")
 }
 
 func (s *series) report() Series {

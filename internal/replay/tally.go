@@ -24,11 +24,12 @@ type tally struct {
 	// first and last are when it refused, in microseconds, 0 for never.
 	first, last int64
 	series      series
+	demand      demand
 }
 
 func newTally(p rules.LimitRef) (*tally, error) {
 	heavy, err := sketch.NewSpaceSaving[string](followed)
-	return &tally{LimitRef: p, heavy: heavy}, err
+	return &tally{LimitRef: p, heavy: heavy, demand: demand{period: p.Limit.Period.Microseconds()}}, err
 }
 
 // add takes in one decision under the limit.

@@ -75,6 +75,11 @@ func (o *Outcome) text(b *strings.Builder, r *Report) {
 	o.table(b)
 	o.plot(b)
 	o.most(b)
+	for i := range o.Limits {
+		if l := &o.Limits[i]; l.Demand != nil {
+			l.Demand.text(b, l.title(), l.Period)
+		}
+	}
 }
 
 func (o *Outcome) table(b *strings.Builder) {

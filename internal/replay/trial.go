@@ -111,6 +111,9 @@ func (t *trial) tally(ops []weir.Op, d weir.Decision) {
 		}
 		if one != last { // the parts of a limit stand side by side
 			one.met++
+			if op.Limit.Traits()&weir.Leases == 0 {
+				one.demand.add(hashOf(op.Key), t.now, op.Cost)
+			}
 			last = one
 		}
 		if op.Outcome != weir.Uncounted {

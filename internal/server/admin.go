@@ -151,10 +151,9 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.token != "" && cert == nil && !loopbackListen(addr) {
 		s.log.Warn("admin token is sent in clear text; set --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
 	}
-	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Guesses: s.guesses, Log: s.log}); err != nil {
 		return frontend{}, err
 	}
-	s.closers = append(s.closers, s.dashboard.Close)
 	const maxAdminConns = 64
 	return frontend{
 		listen:   addr,

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // Analytics configures what is kept of events and asked about.
@@ -87,6 +88,8 @@ type analyticsService struct {
 	db analytics.Database // nil until it was opened
 	// service is nil until then.
 	service atomic.Pointer[answering]
+	// stopped is why nothing is counted any more, nil while it is.
+	stopped atomic.Pointer[error]
 
 	running sync.WaitGroup
 	stop    context.CancelFunc // nil until run
@@ -165,6 +168,24 @@ func (a *analyticsService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
+// alarm says what is not counted, empty where all is.
+func (a *analyticsService) alarm() string {
+	s := a.service.Load()
+	switch {
+	case s == nil && a.conf.URL != analyticsMemory:
+		return "no decision is counted yet: the database of analytics is not open"
+	case s == nil:
+		return ""
+	}
+	if err := a.stopped.Load(); err != nil {
+		return "decisions are not counted any more: " + (*err).Error()
+	}
+	if u := s.Uncounted(); u != nil {
+		return fmt.Sprintf("decisions since %s are not counted yet: %s", u.Since.Format(clock), u.Reason)
+	}
+	return ""
+}
+
 // ready reports whether the database is open.
 func (a *analyticsService) ready() bool { return a.service.Load() != nil }
 
@@ -178,6 +199,7 @@ func (a *analyticsService) run() {
 		}
 		if err := a.service.Load().Run(ctx, a.source); err != nil && ctx.Err() == nil {
 			a.log.Error("event counting stopped", "err", err)
+			a.stopped.Store(&err)
 		}
 	})
 }
@@ -228,7 +250,7 @@ const analyticsPath = "/v1/analytics/"
 // checkAnalytics reports what makes no sense in the section analytics.
 func (c *Config) checkAnalytics() error {
 	if c.Events.URL == eventsOff && c.Analytics.URL != eventsOff && c.Analytics.URL != analyticsMemory {
-		return fmt.Errorf("--analytics %s has nothing to keep: leave --events off out", withoutPasswords(c.Analytics.URL))
+		return fmt.Errorf("--analytics %s has nothing to keep: leave --events off out", redact.URL(c.Analytics.URL))
 	}
 	return c.Analytics.check()
 }

@@ -113,7 +113,7 @@ func TestAnalyticsInMemory(t *testing.T) {
 func TestAnalyticsOff(t *testing.T) {
 	for _, tt := range []struct{ events, analytics, want string }{
 		{"local:", "off", "see --analytics"}, {"off", "memory:", "see --analytics"},
-		{fmt.Sprintf("nats://127.0.0.1:%d/weir", servertest.FreePort(t)), "memory:", "events go to a queue"},
+		{fmt.Sprintf("kafka://127.0.0.1:%d/weir", servertest.FreePort(t)), "memory:", "events go to a queue"},
 	} {
 		c := local("3/hour by client_id")
 		c.Events.URL, c.Analytics.URL = tt.events, tt.analytics

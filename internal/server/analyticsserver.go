@@ -23,7 +23,7 @@ import (
 
 // AnalyticsConfig is everything that a process of analytics is told.
 type AnalyticsConfig struct {
-	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
+	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
 	Analytics `embed:""`
 	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"[HOST:]PORT" help:"Address of /v1/analytics/, metrics and health. A port alone is on 127.0.0.1."`
 	Token     Secret `name:"admin-token" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
@@ -100,10 +100,9 @@ func (s *AnalyticsServer) open() (err error) {
 		return err
 	}
 	s.closers = append(s.closers, s.guesses.Close)
-	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Guesses: s.guesses, Log: s.log}); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.dashboard.Close)
 	kind, err := queueOf("--events", s.conf.Events)
 	if err != nil {
 		return err

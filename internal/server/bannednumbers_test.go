@@ -24,6 +24,7 @@ import (
 type bannedLimit struct {
 	Count, Burst int64
 	Period       float64
+	Algorithm    string
 }
 
 type bannedSays struct {
@@ -55,15 +56,15 @@ func (b *bannedSays) falseNumber(ruled bool) string {
 		return fmt.Sprintf("%d units above an envelope of %d", g.OverAdmit, g.Envelope)
 	case ruled && (g.AtMost != nil || g.Exact):
 		return "a limit of refusals bounds what passes"
-	case ruled && b.Limit != bannedLimit{1, 1, 7200}:
+	case ruled && b.Limit != bannedLimit{1, 1, 7200, "lockout"}:
 		return fmt.Sprintf("one refusal in two hours is %v", b.Limit)
 	case !ruled && (g.AtMost == nil || *g.AtMost != 0):
 		return "more than nothing passes"
-	case !ruled && (b.Limit.Count != 0 || b.Limit.Burst != 0):
-		return fmt.Sprintf("%d pass, %d at once", b.Limit.Count, b.Limit.Burst)
+	case !ruled && b.Limit != bannedLimit{}:
+		return fmt.Sprintf("a ban has no numbers: %v", b.Limit)
 	}
 	for _, l := range b.Limits {
-		if l.Remaining != 0 || l.Role == "deny" && (l.Limit.Count != 0 || l.Limit.Burst != 0) {
+		if l.Remaining != 0 || l.Role == "deny" && l.Limit != (bannedLimit{}) {
 			return fmt.Sprintf("a limit of the request: %+v", l)
 		}
 	}
@@ -110,7 +111,7 @@ func TestFamilyBannedNumbersAreTrue(t *testing.T) {
 	}
 	says := func(door, kind string, d *weirpb.Decision, l *weirpb.Limit, g *weirpb.Guarantee, banned bool) {
 		t.Helper()
-		b := bannedSays{Allowed: d.GetAllowed(), Banned: banned, Remaining: d.GetRemaining(), Limit: bannedLimit{l.GetCount(), l.GetBurst(), float64(l.GetPeriodUs()) / 1e6}}
+		b := bannedSays{Allowed: d.GetAllowed(), Banned: banned, Remaining: d.GetRemaining(), Limit: bannedLimit{l.GetCount(), l.GetBurst(), float64(l.GetPeriodUs()) / 1e6, l.GetAlgorithm()}}
 		b.Guarantee.Exact, b.Guarantee.OverAdmit, b.Guarantee.Envelope = g.GetExact(), g.GetOverAdmit(), g.GetEnvelope()
 		if most := g.GetAtMost(); most != math.MaxInt64 {
 			b.Guarantee.AtMost = &most

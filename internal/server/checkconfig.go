@@ -109,14 +109,19 @@ func (u *unasked) finding(a *asks, path string) *rules.Error {
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, listen := range []*string{&c.HTTP.Listen, &c.Admin.Listen, &c.GRPC.Listen, &c.RESP.Listen} {
+		if *listen == eventsOff { // one word turns off whatever can be: queues and databases have it too
+			*listen = ""
+		}
+	}
 	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" && !hasLimits(c.Routes) {
 		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call")
 	}
 	if c.HTTP.Listen == "" && (c.forwards() || c.ForwardAuth.Prefix != "") {
-		bad("--http (http.listen) is empty, and the gateway and forward-auth answer there: give a port, such as 8080")
+		bad("--http (http.listen) is off, and the gateway and forward-auth answer there: give a port, such as 8080")
 	}
 	if c.HTTP.Listen == "" && c.GRPC.Listen == "" && c.RESP.Listen == "" {
-		bad("--http (http.listen), --grpc (grpc.listen) and --resp (resp.listen) are all empty: give one a port, such as --http 8080")
+		bad("--http (http.listen), --grpc (grpc.listen) and --resp (resp.listen) are all off: give one a port, such as --http 8080")
 	}
 	if c.StoreHeld < shared.MinBytes {
 		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
@@ -128,6 +133,9 @@ func (c *Config) check() error {
 	_, trust := c.trusted()
 	_, gateway := c.gateway()
 	_, proxies := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol)
+	if len(c.HTTP.ProxyProtocol) > 0 && strings.HasPrefix(c.HTTP.Listen, unixPrefix) {
+		proxies = errors.New("--proxy-protocol lists addresses, and peers of a Unix socket have none: listen on a port")
+	}
 	errs = append(errs, trust, gateway, c.Identity.check(), c.checkAsked(), proxies)
 	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
 	errs = append(errs, checkBounds(c, "", c.isSet)...)

@@ -66,7 +66,7 @@ type API struct {
 
 // HTTP configures the listener that decides.
 type HTTP struct {
-	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"[HOST:]PORT" help:"Address of the HTTP API and of the gateway. A port alone is on all addresses; port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix. Empty means none, for a node that serves gRPC or Redis clients alone."`
+	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"[HOST:]PORT" help:"Address of the HTTP API and of the gateway. A port alone is on all addresses; port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix. off means none, for a node that serves gRPC or Redis clients alone."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" kong:"-" was:"http-read-header-timeout" default:"5s" placeholder:"DURATION" positive:"" help:"Longest time to read the headers of a request."`
 	ReadTimeout       time.Duration `yaml:"read_timeout" kong:"-" was:"http-read-timeout" default:"1m" placeholder:"DURATION" least:"0" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
@@ -82,7 +82,7 @@ type HTTP struct {
 
 // Admin configures the listener for operators.
 type Admin struct {
-	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"[HOST:]PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. A port alone is on 127.0.0.1. Empty means none."`
+	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"[HOST:]PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. A port alone is on 127.0.0.1. off means none."`
 	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token of admin requests, at least 16 bytes. They carry it as Authorization: Bearer TOKEN. Required as soon as the admin address is not loopback."`
 	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File that holds the admin token, in place of --admin-token."`
 	TLS       TLS    `yaml:"tls" embed:"" prefix:"admin-tls-"`

@@ -277,6 +277,9 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Identity.Proxies.Trusted = []string{"here"} }, `--trusted-proxies "here"`)
 	f(func(c *server.Config) { c.Identity.User = []string{"header:X-User"} }, "never trusted")
 	f(func(c *server.Config) { c.HTTP.ProxyProtocol = []string{"here"} }, `--proxy-protocol "here"`)
+	f(func(c *server.Config) {
+		c.HTTP.Listen, c.HTTP.ProxyProtocol = "unix:/run/w.sock", []string{"10.0.0.0/8"}
+	}, "peers of a Unix socket have none")
 	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
 	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
 	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/rules"
 )
@@ -223,29 +223,24 @@ func target(n *yaml.Node) *yaml.Node {
 // absent reports whether n is nothing: the key stands there without a value.
 func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// public returns c without the password that a URL may hold.
+// public returns c without the secrets that a URL may hold.
 func (c *Config) public() *Config {
 	p := *c
 	p.Routes = slices.Clone(c.Routes)
-	p.Store = withoutPasswords(p.Store)
-	p.Events.URL = withoutPasswords(p.Events.URL)
-	p.Analytics.URL = withoutPasswords(p.Analytics.URL)
 	p.Regions = slices.Clone(c.Regions)
 	for i, line := range p.Regions {
 		if name, url, ok := strings.Cut(line, "="); ok {
-			p.Regions[i] = name + "=" + withoutPasswords(url)
+			p.Regions[i] = name + "=" + redact.URL(url)
 		} else {
 			p.Regions[i] = redacted
 		}
 	}
-	urls := []*string{&p.Upstream, &p.Identity.JWT.URL}
+	urls := []*string{&p.Store, &p.Events.URL, &p.Analytics.URL, &p.Upstream, &p.Identity.JWT.URL}
 	for i := range p.Routes {
 		urls = append(urls, &p.Routes[i].Upstream)
 	}
 	for _, u := range urls {
-		if parsed, err := url.Parse(*u); err == nil && parsed.User != nil {
-			*u = parsed.Redacted()
-		}
+		*u = redact.URL(*u)
 	}
 	return &p
 }

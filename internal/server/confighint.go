@@ -29,6 +29,8 @@ func keyHint(section, name string, value *yaml.Node, known []string) string {
 	switch meant := otherKeys[strings.ToLower(name)]; {
 	case slices.Contains(known, meant):
 		return fmt.Sprintf(" (did you mean %q?)", meant)
+	case name == "keep_encoded_slash":
+		return " (write allow: [encoded_slash], and backslash in it if %5C is to stay too)"
 	case section == "" && (name == "listen" || name == "port" || name == "address"):
 		return " (write http: {listen: ...})"
 	case isDescriptor.MatchString(section) && identity.CheckSource(name) == nil:

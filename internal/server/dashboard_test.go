@@ -144,7 +144,7 @@ func TestDashboardOfAnalytics(t *testing.T) {
 		res.Body.Close()
 		return res
 	}
-	conf := &server.AnalyticsConfig{Events: "nats://127.0.0.1:1/weir", Listen: "127.0.0.1:0", Token: token}
+	conf := &server.AnalyticsConfig{Events: "kafka://127.0.0.1:1/weir", Listen: "127.0.0.1:0", Token: token}
 	conf.URL, conf.Log = "memory:", server.Defaults().Log
 	s, err := server.NewAnalytics(conf, server.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // Events configures what is told of decisions, and to whom.
 type Events struct {
-	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
+	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
 	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
 	Unhashed   bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
 	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
@@ -126,8 +126,9 @@ type eventPipeline struct {
 	ended   sync.Once
 }
 
-// openEvents makes what tells of decisions, unless nobody would hear of them.
-func (s *Server) openEvents() error {
+// openEvents makes what tells of decisions, unless nobody would hear of them. alarms are those
+// of the state of the node.
+func (s *Server) openEvents(alarms func() []string) error {
 	c := &s.conf.Events
 	keeps := s.conf.keeps()
 	if c.URL == eventsOff || c.here() && s.conf.Admin.Listen == "" && !keeps {
@@ -172,6 +173,7 @@ func (s *Server) openEvents() error {
 	}
 	s.events, s.closers = t, append(s.closers, t.close)
 	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
+	source.Alarms = alarms
 	if s.store.shared != nil {
 		source.IsStoreUp = func() bool {
 			shared := s.store.shared()

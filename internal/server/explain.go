@@ -135,7 +135,7 @@ func explainDoubts(s *Server, x *Explained) (notes []string) {
 	url := s.conf.public().Identity.JWT.URL
 	for _, f := range s.identity.Failures() {
 		switch {
-		case f.Count == 0:
+		case f.Count == 0, f.Kind == "path": // which x.Detail says
 		case f.Kind == "jwt" && url != "":
 			add("the token is not verified, as its keys are fetched from %s: no user, tier or claim of it is known here", url)
 		default:

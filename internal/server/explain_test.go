@@ -96,7 +96,7 @@ func TestExplainIsWhatTheGatewayDoes(t *testing.T) {
 		for _, l := range x.Limits {
 			explained = append(explained, l.Name)
 		}
-		for _, m := range policies.FindAllStringSubmatch(strings.Join(rec.Header()["Ratelimit-Policy"], ","), -1) {
+		for _, m := range policies.FindAllStringSubmatch(strings.Join(rec.Result().Header["Ratelimit-Policy"], ","), -1) {
 			asked = append(asked, m[1])
 		}
 		slices.Sort(explained)

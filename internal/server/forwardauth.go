@@ -45,7 +45,7 @@ func (s *Server) authorize() (authorize.Options, error) {
 		if err != nil {
 			return opt, err
 		}
-		opt.Routes = append(opt.Routes, authorize.Route{Route: r.Route, Unlimited: r.Unlimited})
+		opt.Routes = append(opt.Routes, r.Route)
 	}
 	if len(s.conf.Routes) == 0 && s.conf.Rules == "" && s.conf.Shed == nil && !s.rules.words.limitForwarded() {
 		return opt, errors.New("no limit applies to what proxies ask about, as they know no client_id: count by ip or by all")

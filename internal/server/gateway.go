@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
+	"github.com/weirlimit/weir/internal/redact"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -22,6 +23,7 @@ type Gateway struct {
 	MaxBody        Bytes         `yaml:"max_body" name:"max-body" default:"0" placeholder:"BYTES" help:"Largest body of a request that is forwarded; above it 413. 0 means no bound."`
 	MaxDelay       time.Duration `yaml:"max_delay" kong:"-" was:"max-delay" default:"10s" placeholder:"DURATION" help:"Longest time that a request is delayed for a limit; one that would wait longer is refused."`
 	MaxWaiting     int64         `yaml:"max_delayed" kong:"-" was:"max-waiting" default:"1024" placeholder:"N" help:"Most requests that are delayed at a time; further ones are refused."`
+	ClientFields   []string      `yaml:"client_fields" kong:"-" sep:"," placeholder:"FIELD" help:"Header fields that peers outside identity.proxies.trusted may send to upstreams: names, with * at the end for all that begin so. A * alone stands for all but the claims that docs/reference/gateway.md describes. Empty means the * alone."`
 	HalfClosed     time.Duration `yaml:"half_closed_timeout" kong:"-" was:"half-closed" default:"10s" placeholder:"DURATION" help:"How long one direction of a WebSocket may outlive the other."`
 }
 
@@ -30,6 +32,7 @@ type Route struct {
 	Name           string                `yaml:"name" help:"Name of the route, the value of the source route. Empty means host and path."`
 	Host           string                `yaml:"host" help:"Host of the requests: example.com, or *.example.com for all names below it. Empty means any."`
 	Path           string                `yaml:"path" help:"Path of the requests, compared in canonical form: /login; {id} stands for any one segment, /* at the end for the path and all below it. Empty means any."`
+	Allow          []string              `yaml:"allow,omitempty" help:"What the paths of the requests may hold though servers read it in more than one way, beside identity.paths.allow: backslash, parameters, encoded_slash, empty_segments. Empty means that such requests are refused with 400."`
 	Methods        []string              `yaml:"methods" help:"Methods of the requests; GET is HEAD too. Empty means any."`
 	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from, fold}, where fold counts spellings of a name as one; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
 	Limit          []string              `yaml:"limit,omitempty" help:"Limits of this route's requests, in the words of --limit, such as 5/minute by ip; all counts all of its requests together. Each is named by its words and the route. They apply beside the rules."`
@@ -58,10 +61,9 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	descriptors, bad := r.descriptors(i)
 	out := gateway.Route{
 		Route: identity.Route{
-			Name: r.Name, Host: r.Host, Path: r.Path, Methods: r.Methods, Descriptors: descriptors,
-			Cost: r.Cost, Priority: r.Priority.or(c.priority()),
+			Name: r.Name, Host: r.Host, Path: r.Path, Allow: r.Allow, Methods: r.Methods, Descriptors: descriptors,
+			Cost: r.Cost, Unlimited: r.Unlimited, Priority: r.Priority.or(c.priority()),
 		},
-		Unlimited: r.Unlimited,
 		Forward: gateway.Forward{
 			StripPrefix: r.StripPrefix, PreserveHost: r.PreserveHost,
 			ConnectTimeout: r.ConnectTimeout, HeaderTimeout: r.HeaderTimeout, Timeout: r.Timeout,
@@ -94,6 +96,7 @@ func (c *Config) gateway() (gateway.Options, error) {
 		ClientHeader: c.Identity.clientHeader(),
 		ProxyHeaders: c.Identity.proxyHeaders(),
 		HalfClosed:   g.HalfClosed,
+		ClientFields: g.ClientFields,
 	}
 	var err error
 	opt.Default.Upstream, err = c.upstream()
@@ -121,11 +124,11 @@ func parseUpstream(what, text string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s is not a URL: give one such as http://127.0.0.1:3000", what)
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		return nil, fmt.Errorf("%s %q must begin with http://, https://, or h2c:// for HTTP/2 without encryption", what, u.Redacted())
+		return nil, fmt.Errorf("%s %q must begin with http://, https://, or h2c:// for HTTP/2 without encryption", what, redact.URL(text))
 	case u.Host == "":
-		return nil, fmt.Errorf("%s %q names no host", what, u.Redacted())
+		return nil, fmt.Errorf("%s %q names no host", what, redact.URL(text))
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return nil, fmt.Errorf("%s %q must not have a query, a fragment or a user", what, u.Redacted())
+		return nil, fmt.Errorf("%s %q must not have a query, a fragment or a user", what, redact.URL(text))
 	}
 	return u, nil
 }

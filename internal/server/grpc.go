@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/frontend/extauthz"
 	"github.com/weirlimit/weir/internal/frontend/grpcapi"
 	"github.com/weirlimit/weir/internal/frontend/rls"
 	"github.com/weirlimit/weir/internal/grpcserver"
@@ -23,7 +24,7 @@ import (
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. off means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" kong:"-" was:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" kong:"-" was:"grpc-reflection" default:"true" help:"Serve gRPC reflection, for clients such as grpcurl."`
@@ -92,6 +93,7 @@ func openGRPC(s *Server) (frontend, error) {
 		MaxMessage:       int(c.MaxMessage),
 		MaxUnsent:        int64(c.MaxUnsent),
 		Bodies:           s.bodies,
+		Undecoded:        extauthz.Repair,
 		MaxHeader:        uint32(s.conf.HTTP.MaxHeaderBytes),
 		CallTimeout:      c.CallTimeout,
 		StallTimeout:     c.StallTimeout,

@@ -26,7 +26,7 @@ func (s *Server) openReserver() error {
 		s.log.Info("reservations are disabled: the store cannot remember settled ones")
 		return nil
 	}
-	s.reserver = r
+	s.reserver, s.closers = r, append(s.closers, func() error { r.Close(); return nil })
 	return nil
 }
 
@@ -42,6 +42,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Overlay:     s.overlay,
 		Clients:     func(name string) []httpapi.KnownClient { return s.rules.knownClients(s.events, name) },
 		EntryForm:   s.entryForm,
+		IsSent:      func(keys []string, isAnywhere bool) bool { return isSent(s, keys, isAnywhere) },
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
 		Bodies:      s.bodies,

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,6 +35,8 @@ type httpServer struct {
 	// draining asks every connection to end after its next answer.
 	draining atomic.Bool
 	conns    counter
+	// rests counts bodies whose rest is read, see readRest.
+	rests atomic.Int32
 	// upgrades counts connections that speak another protocol by now.
 	upgrades counter
 	// cutUpgrades ends the contexts of all requests, and with them what upgraded
@@ -111,6 +114,7 @@ func (s *httpServer) closing(next http.Handler) http.Handler {
 		a.watch, r = newWatch(w, r, s.stall, s.srv.ReadTimeout)
 		defer a.end()
 		next.ServeHTTP(a, r)
+		s.readRest(a, r)
 		if a.watch.broken() && !a.ends && !a.hijacked {
 			// The answer has not said that it is the last, but it is.
 			_ = a.FlushError() // the connection is closed in any case
@@ -119,12 +123,35 @@ func (s *httpServer) closing(next http.Handler) http.Handler {
 	})
 }
 
+// What is read and dropped of the body of a request that was refused, so that its sender
+// hears the answer.
+const (
+	maxRest     = 8 << 20
+	restTime    = 2 * time.Second
+	maxRestsNow = 256 // at a time, on all connections
+)
+
+// readRest reads the rest of the body of a request that was refused.
+func (s *httpServer) readRest(a *lastAnswer, r *http.Request) {
+	body := a.watch.rest(r)
+	if a.status < 400 || body == nil {
+		return
+	}
+	defer s.rests.Add(-1)
+	if s.rests.Add(1) > maxRestsNow || a.FlushError() != nil || a.SetReadDeadline(time.Now().Add(restTime)) != nil {
+		return
+	}
+	// What goes wrong here goes wrong for net/http again, which tells nobody.
+	_, _ = io.CopyN(io.Discard, body, maxRest)
+}
+
 // lastAnswer is an answer that, if the server drains by the time it begins, is
 // the last on its connection.
 type lastAnswer struct {
 	http.ResponseWriter
 	s        *httpServer
 	begun    bool
+	status   int // once begun
 	hijacked bool
 	// ends: the answer says that it is the last.
 	ends bool
@@ -141,7 +168,7 @@ func (a *lastAnswer) begin(status int) {
 	if a.begun || status < 200 {
 		return
 	}
-	a.begun = true
+	a.begun, a.status = true, status
 	if a.s.draining.Load() || a.watch.broken() {
 		a.ends = true
 		a.Header().Set("Connection", "close")

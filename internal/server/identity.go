@@ -47,6 +47,7 @@ type JWT struct {
 	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" sep:"," placeholder:"TEXT" help:"Accepted values of iss. Empty means any."`
 	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" sep:"," placeholder:"TEXT" help:"Accepted values of aud; a token must have one of them. Empty means any."`
 	Leeway     time.Duration `yaml:"leeway" kong:"-" was:"jwt-leeway" default:"30s" placeholder:"DURATION" help:"Accepted difference of the issuer's clock, up to 5m."`
+	Grace      time.Duration `yaml:"grace" kong:"-" default:"10m" placeholder:"DURATION" help:"How long after its end a token counts for its user, beside the address, up to 24h. At least the clock tolerance of the upstream. It opens nothing: see docs/reference/identity.md."`
 	Refresh    time.Duration `yaml:"refresh" kong:"-" was:"jwt-refresh" default:"15m" placeholder:"DURATION" help:"How often the JWK set of identity.jwt.url is fetched, 1m to 24h."`
 	CacheSize  int64         `yaml:"cache_size" kong:"-" was:"jwt-cache-size" default:"10000" placeholder:"N" help:"Number of verified tokens that are cached."`
 }
@@ -62,8 +63,8 @@ type Proxies struct {
 
 // Paths configures what the upstreams make of a path.
 type Paths struct {
-	IgnoreCase       bool `yaml:"ignore_case" kong:"-" was:"paths-ignore-case" help:"Ignore case in the paths of limits and routes, for upstreams to which /Login is /login."`
-	KeepEncodedSlash bool `yaml:"keep_encoded_slash" kong:"-" was:"paths-keep-encoded-slash" help:"Do not decode %2F and %5C in the paths of limits and routes, for upstreams that distinguish a/b and a%2Fb."`
+	IgnoreCase bool     `yaml:"ignore_case" kong:"-" was:"paths-ignore-case" help:"Ignore case in the paths of limits and routes, for upstreams to which /Login is /login."`
+	Allow      []string `yaml:"allow" kong:"-" was:"paths-keep-encoded-slash" sep:"," placeholder:"WORD" help:"What the paths of requests may hold though servers read it in more than one way, on all routes and without one: backslash, parameters, encoded_slash, empty_segments. Other requests with them are refused with 400 where a limit or route reads the path. See docs/reference/identity.md."`
 }
 
 // defaultClientHeader is where most proxies name the client.
@@ -95,7 +96,7 @@ func (c *Identity) options() (identity.Options, error) {
 		// Out of every range of identity.New what does not fit an int.
 		IPv4Prefix: int(min(max(c.IPv4Prefix, -1), 1000)),
 		IPv6Prefix: int(min(max(c.IPv6Prefix, -1), 1000)),
-		Paths:      identity.PathOptions{IgnoreCase: c.Paths.IgnoreCase, KeepEncodedSlash: c.Paths.KeepEncodedSlash},
+		Paths:      identity.PathOptions{IgnoreCase: c.Paths.IgnoreCase, Allow: c.Paths.Allow},
 
 		MethodOverride: c.MethodOverride, User: c.User, Tier: c.Tier,
 		APIKey: identity.APIKeyOptions{From: c.APIKey.From},
@@ -123,7 +124,7 @@ func (c *Identity) jwt() (opt credentials.JWTOptions, ok bool, err error) {
 	j := &c.JWT
 	opt = credentials.JWTOptions{
 		KeyFile: j.KeyFile, URL: j.URL, Algorithms: j.Algorithms, Issuers: j.Issuers, Audiences: j.Audiences,
-		Leeway: j.Leeway, Refresh: j.Refresh, CacheSize: int(min(max(j.CacheSize, -1), 1<<30)),
+		Leeway: j.Leeway, Grace: j.Grace, Refresh: j.Refresh, CacheSize: int(min(max(j.CacheSize, -1), 1<<30)),
 	}
 	if opt.Secret, err = readSecret("identity.jwt.secret_file", j.SecretFile); err != nil {
 		return opt, false, err

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/redis"
@@ -147,10 +148,18 @@ func (s *lateStore[S]) note(took time.Duration, err error, report func(failure s
 	}
 }
 
-// netFailure tells failures of the network.
+// countFailure counts a decision that is made without the store, or another call without an
+// answer.
+func (s *lateStore[S]) countFailure(err error) { s.calls.CountFailure(s.failure(err)) }
+
+// netFailure tells failures of the network, and of what waits for it.
 func netFailure(err error) metrics.Failure {
 	var netErr net.Error
 	switch {
+	case errors.Is(err, shared.ErrOpen):
+		return metrics.FailedOpen
+	case errors.Is(err, shared.ErrBusy):
+		return metrics.FailedBusy
 	case errors.Is(err, context.Canceled):
 		return metrics.FailedCanceled
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
@@ -237,21 +246,29 @@ func (s lateRedis) stats() metrics.Redis {
 }
 
 // ReadDocument implements documents.Board.
-func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (d documents.Document, err error) {
 	store, err := s.get()
-	if err != nil {
-		return documents.Document{}, err
+	if err == nil {
+		d, err = store.ReadDocument(ctx, name, known)
 	}
-	return store.ReadDocument(ctx, name, known)
+	return d, s.countDocument(err)
 }
 
 // SwapDocument implements documents.Board.
 func (s lateRedis) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	store, err := s.get()
-	if err != nil {
-		return documents.Document{}, err
+	if err == nil {
+		d, err = store.SwapDocument(ctx, name, was, d)
 	}
-	return store.SwapDocument(ctx, name, was, d)
+	return d, s.countDocument(err)
+}
+
+// countDocument returns err of a call for a document, which it counts if there was no answer.
+func (s lateRedis) countDocument(err error) error {
+	if err != nil && !errors.Is(err, documents.ErrChanged) {
+		s.countFailure(err)
+	}
+	return err
 }
 
 // Inspect implements httpapi.Keyring.
@@ -279,8 +296,8 @@ func openDriven(setting, url string, mayServe bool, opt redis.Options) (drivenRe
 	if err != nil {
 		return drivenRedis{}, fmt.Errorf("%s: %w", setting, err)
 	}
-	late := newLate[*redis.Store](withoutPasswords(url), opt.Logger, redisFailure)
-	tuning.Begun, tuning.Ended = late.begin, late.note
+	late := newLate[*redis.Store](redact.URL(url), opt.Logger, redisFailure)
+	tuning.Begun, tuning.Ended, tuning.Failed = late.begin, late.note, late.countFailure
 	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*redis.Store, error) {
 		s, err := redis.Open(ctx, url, opt)

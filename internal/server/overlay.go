@@ -45,6 +45,9 @@ func (s *Server) openOverlay() error {
 		if err != nil {
 			return fmt.Errorf("--overlay: %w", err)
 		}
+		if err := file.CheckWritable(); err != nil {
+			s.log.Warn("changes by operators will fail: the folder of --overlay cannot be written", "overlay", s.conf.Overlay, "err", err)
+		}
 		board = file
 	default:
 		board = s.store.board
@@ -141,30 +144,73 @@ func (r *ruleSet) knownClients(t *eventPipeline, name string) []httpapi.KnownCli
 // routes give a source a key of their own; of several forms, the value itself if it is
 // one of them.
 func (s *Server) entryForm(key, value string) (string, error) {
+	if !s.conf.makesDescriptors() {
+		return value, nil // callers of the API are counted by what they send
+	}
 	form, err := s.identity.EntryForm(key, value)
 	if err != nil || form != value {
 		return form, err
 	}
-	for _, route := range s.conf.Routes {
-		for _, d := range route.Descriptors {
-			for _, e := range d.Entries {
-				if e.Key != key || strings.HasPrefix(e.From, "value:") {
+	isFound, written := false, ""
+	for i := range s.conf.Routes {
+		descriptors, _ := s.conf.Routes[i].descriptors(i)
+		for _, d := range descriptors {
+			for j, k := range d.Keys() {
+				from := d.Entries[j].From
+				fixed, isFixed := strings.CutPrefix(from, "value:")
+				if k != key || isFixed && fixed != value {
+					if k == key {
+						written = fixed
+					}
 					continue
 				}
-				got, fault := s.identity.EntryForm(e.From, value)
+				got, fault := value, error(nil)
+				if !isFixed {
+					got, fault = s.identity.EntryForm(from, value)
+				}
 				if fault == nil && got == value {
 					return value, nil
 				}
-				form, err = got, fault
+				isFound, form, err = true, got, fault
 			}
 		}
 	}
+	if !isFound && written != "" {
+		return "", fmt.Errorf("routes write it as %q", written)
+	}
 	return form, err
+}
+
+// isSent reports whether front ends that make descriptors themselves, if there are any,
+// send one that begins with the keys, the last of which may name a tier and stand apart;
+// isAnywhere: one that has the last of them.
+func isSent(s *Server, keys []string, isAnywhere bool) bool {
+	if !s.conf.makesDescriptors() {
+		return true
+	}
+	lists := sentKeys(s.conf)
+	if len(s.conf.Routes) == 0 {
+		lists = [][]string{{entryAddress}}
+		for _, l := range s.overlay.KeyLists(s.conf.API.Domain) {
+			if !slices.ContainsFunc(l.Keys, func(key string) bool { return s.identity.Unknown(key) != nil }) {
+				lists = append(lists, l.Keys)
+			}
+		}
+	}
+	begins := func(keys []string) bool {
+		return slices.ContainsFunc(lists, func(l []string) bool { return len(l) >= len(keys) && slices.Equal(l[:len(keys)], keys) })
+	}
+	last := len(keys) - 1
+	return begins(keys) || haveKey(lists, keys[last]) && (isAnywhere || last > 0 && begins(keys[:last]))
 }
 
 // clientOf returns the entries that make a key of a limit.
 func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool) {
 	name, scope := strings.TrimSuffix(l.Name, " (banned)"), strings.TrimSuffix(l.Scope, "\x1fbanned")
+	if name == overlay.DomainBan {
+		domain, entry, ok := strings.Cut(scope, "/")
+		return httpapi.KnownClient{Domain: domain, Limit: entry, Entries: []weir.Entry{{Key: entry, Value: key}}}, ok
+	}
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
 		for _, p := range w.parts {

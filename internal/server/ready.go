@@ -3,7 +3,11 @@ package server
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/redact"
+	"github.com/weirlimit/weir/rules"
 )
 
 // Ready tells where a server listens, and by what it decides.
@@ -77,9 +81,21 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
 	}
 	r.Limits, r.MoreLimits = s.rules.firstInForce(s.conf.API.Domain)
+	if s.shed != nil {
+		for _, l := range s.shed.Series() {
+			text := "shed " + l.Rule
+			if slices.ContainsFunc(r.Limits, func(have string) bool { return strings.HasPrefix(have, text) }) {
+				continue // one of each limiter, of which there are four
+			}
+			if l.Stored { // what is in flight has no summary
+				text += ": " + rules.Summary(l.Limit)
+			}
+			r.Limits = append(r.Limits, text)
+		}
+	}
 	s.log.Info("limits in force", "limits", len(r.Limits)+r.MoreLimits, "first", r.Limits)
 	if u, err := s.conf.upstream(); err == nil && u != nil {
-		r.Upstream = u.Redacted()
+		r.Upstream = redact.URL(u.String())
 	} else if n := len(s.conf.Routes); n > 0 && s.conf.forwards() {
 		r.Upstream = fmt.Sprintf("%d routes", n)
 		if n == 1 {

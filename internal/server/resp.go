@@ -13,7 +13,7 @@ import (
 
 // RESP configures the listener that speaks the Redis protocol.
 type RESP struct {
-	Listen       string        `yaml:"listen" name:"resp" placeholder:"[HOST:]PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. Empty means none."`
+	Listen       string        `yaml:"listen" name:"resp" placeholder:"[HOST:]PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. off means none."`
 	User         string        `yaml:"user" kong:"-" was:"resp-user" placeholder:"NAME" help:"User that Redis clients authenticate as. Empty means default, which clients may leave out."`
 	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
 	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
@@ -37,10 +37,27 @@ func (r *RESP) check() error {
 	if r.User != "" && !secret {
 		bad("resp.user has no password: give --resp-password or --resp-password-file")
 	}
-	if addr := r.address(); !secret && r.TLS.ClientCA == "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+	if !secret && r.TLS.ClientCA == "" && r.isRemote() {
 		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: give --resp-password-file FILE, or listen on 127.0.0.1", r.Listen)
 	}
+	if r.PasswordFile == "" {
+		errs = append(errs, r.checkPassword(string(r.Password)))
+	}
 	return errors.Join(errs...)
+}
+
+// checkPassword returns an error for a password that others can find by trying.
+func (r *RESP) checkPassword(password string) error {
+	if password == "" || len(password) >= minSecret || !r.isRemote() {
+		return nil
+	}
+	return fmt.Errorf("the password of Redis clients has fewer than %d bytes, and --resp %s can be reached from other machines, which would find it: use `openssl rand -hex 16`, or listen on 127.0.0.1", minSecret, r.Listen)
+}
+
+// isRemote reports whether other machines reach the listener.
+func (r *RESP) isRemote() bool {
+	addr := r.address()
+	return !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr)
 }
 
 // address returns where to listen: a port alone is on loopback.
@@ -52,6 +69,9 @@ func (r *RESP) password() (string, error) {
 		return string(r.Password), nil
 	}
 	data, err := readSecret("--resp-password-file", r.PasswordFile)
+	if err == nil {
+		err = r.checkPassword(string(data))
+	}
 	return string(data), err
 }
 
@@ -96,12 +116,9 @@ func openRESP(s *Server) (frontend, error) {
 	if s.store.shared != nil {
 		opt.Parallel = resp.MaxParallel
 	}
-	if addr := c.address(); password != "" && len(password) < minSecret && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
-		s.log.Warn("password of Redis clients has fewer than 16 bytes and the listener is reachable from other machines; use `openssl rand -hex 16`", "addr", c.Listen)
-	}
 	if cert != nil {
 		opt.TLS = cert.Config()
-	} else if addr := c.address(); password != "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+	} else if password != "" && c.isRemote() {
 		s.log.Warn("password of Redis clients is sent in clear text; set --resp-tls-cert and --resp-tls-key", "addr", c.Listen)
 	}
 	if s.resp, err = resp.New(opt); err != nil {

@@ -232,3 +232,35 @@ func TestRESPImpossible(t *testing.T) {
 	f(func(r *server.RESP) { r.Timeout = 0 }, "resp.timeout")
 	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "--resp-tls-cert and --resp-tls-key go together")
 }
+
+// TestFamilyShortRedisPasswords: a password that others can find by trying is an error at
+// every address that other machines reach, wherever it is written, and none at others.
+func TestFamilyShortRedisPasswords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	for _, password := range []string{"x", "fifteen bytes..", "sixteen bytes..."} {
+		if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for addr, remote := range map[string]bool{
+			"0.0.0.0:6380": true, ":6380": true, "[::]:6380": true, "203.0.113.1:6380": true, "redis.example:6380": true, "[::ffff:203.0.113.1]:6380": true,
+			"127.0.0.1:6380": false, "127.0.0.9:6380": false, "[::1]:6380": false, "[::ffff:127.0.0.1]:6380": false, "localhost:6380": false, "6380": false, "unix:/run/weir.sock": false,
+		} {
+			for _, inFile := range []bool{false, true} {
+				c := local()
+				c.RESP.Listen = addr
+				if inFile {
+					c.RESP.PasswordFile = file
+				} else {
+					c.RESP.Password = server.Secret(password)
+				}
+				s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+				if err == nil {
+					s.Close()
+				}
+				if want := remote && len(password) < 16; (err != nil) != want || want && !strings.Contains(err.Error(), "openssl rand -hex 16") {
+					t.Errorf("%q at %s, in a file %t: %v, want an error %t", password, addr, inFile, err, want)
+				}
+			}
+		}
+	}
+}

@@ -98,6 +98,9 @@ type explained struct {
 	*rules.Explanation
 }
 
+// MissingTier implements httpapi.Rulebook.
+func (r *ruleSet) MissingTier(req *weir.Request) string { return r.set().MissingTier(req) }
+
 // Explain implements httpapi.Rulebook.
 func (r *ruleSet) Explain(req *weir.Request) any {
 	var out explained

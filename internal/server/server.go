@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -87,6 +88,8 @@ type frontend struct {
 	// conns counts those that were not let in, or not kept; open sets it
 	// where a front end has none.
 	conns *listen.Counts
+	// balanced is its listener of PROXY headers, once it listens, where it has one.
+	balanced *atomic.Pointer[identity.ProxyListener]
 	// last: it is drained after the others, so that operators can watch.
 	last bool
 	serve
@@ -141,7 +144,7 @@ func (s *Server) open() (err error) {
 	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
 		return err
 	}
-	if err = s.openEvents(); err != nil {
+	if err = s.openEvents(func() []string { return alarms(s.rules, s.analytics) }); err != nil {
 		return err
 	}
 	s.metrics = metrics.New(metricsOptionsOf(s))
@@ -158,7 +161,7 @@ func (s *Server) open() (err error) {
 	if s.events != nil {
 		observers = append(observers, s.events.observer)
 	}
-	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers, Tracer: tracerOf(s.telemetry)})
+	s.limiter, err = weir.New(s.store.Store, s.overlay, weir.Options{Observers: observers, Tracer: tracerOf(s.telemetry)})
 	if err != nil {
 		return err
 	}
@@ -178,6 +181,7 @@ func (s *Server) open() (err error) {
 			if f.conns == nil {
 				f.conns = new(listen.Counts)
 			}
+			f.balanced = new(atomic.Pointer[identity.ProxyListener])
 			s.listeners = append(s.listeners, f)
 		}
 	}
@@ -201,6 +205,7 @@ func metricsOptionsOf(s *Server) metrics.Options {
 		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
+	u.isShed = s.shed != nil
 	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
 	if s.rules.live != nil {
 		opts.Unasked = func() int { return len(s.rules.unasked()) }
@@ -328,19 +333,30 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 		if err != nil {
 			none := ""
 			if f.section == "grpc" { // most who meet this have not asked for it
-				none = `, or --grpc "" for none`
+				none = ", or --grpc off"
 			}
 			return listeners, fmt.Errorf("%s: %w: give another address with --%s%s", f.section, err, f.section, none)
 		}
 		if len(f.proxies) > 0 {
-			if ln, err = identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log}); err != nil {
-				return listeners, err
+			balanced, err := identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log})
+			if err != nil {
+				return append(listeners, ln), err
 			}
+			f.balanced.Store(balanced)
+			ln = balanced
 		}
-		ln = listen.Limit(ln, listen.Limits{Max: f.maxConns, Client: f.maxClient, Shared: shared, Counts: f.conns, Log: s.log})
+		ln = listen.Limit(ln, listen.Limits{Max: f.maxConns, Client: f.maxClient, Shared: shared, ProxyAdvice: f.proxyAdvice(), Counts: f.conns, Log: s.log})
 		listeners = append(listeners, ln)
 	}
 	return listeners, nil
+}
+
+// proxyAdvice says what to do about PROXY headers that nobody reads.
+func (f *frontend) proxyAdvice() string {
+	if f.section == "http" && !strings.HasPrefix(f.listen, unixPrefix) {
+		return "if the peer is your load balancer, list its addresses in http.proxy_protocol (--proxy-protocol)"
+	}
+	return "have the load balancer send no PROXY header to this port: it is read at the TCP port of http alone"
 }
 
 // connectionMetrics returns what became of connections at every listener.
@@ -350,9 +366,12 @@ func (s *Server) connectionMetrics() []metrics.Connections {
 	}
 	all := make([]metrics.Connections, 0, len(s.listeners))
 	for _, f := range s.listeners {
-		n := f.conns
+		n, missing := f.conns, uint64(0)
+		if b := f.balanced.Load(); b != nil {
+			missing = b.Refused()
+		}
 		all = append(all, metrics.Connections{
-			Listener: f.section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(),
+			Listener: f.section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(), RefusedProxy: missing, RefusedUnasked: n.ProxyHeader.Load(),
 			ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
 		})
 	}

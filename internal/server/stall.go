@@ -75,7 +75,8 @@ func (w *waiter) end() bool {
 // pacedBody is a body over HTTP/1, which must keep coming.
 type pacedBody struct {
 	io.ReadCloser
-	read listen.Pace
+	read  listen.Pace
+	begun atomic.Bool
 	// broken: it ended before its end. What comes after it on the connection
 	// must not be taken for a request, and with full duplex net/http would.
 	broken atomic.Bool
@@ -84,6 +85,7 @@ type pacedBody struct {
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.read.Moved()
+	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case err == io.EOF:
@@ -98,14 +100,19 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 // awaitedBody is a body over HTTP/2, which must keep coming.
 type awaitedBody struct {
 	io.ReadCloser
-	read waiter
+	read  waiter
+	whole atomic.Bool // read to its end
 }
 
 // Read implements io.Reader.
 func (b *awaitedBody) Read(p []byte) (int, error) {
 	b.read.begin()
 	defer b.read.done()
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
+	return n, err
 }
 
 // watch is what keeps one request moving. Over HTTP/1 the connection sees to its
@@ -149,6 +156,24 @@ func newWatch(w http.ResponseWriter, r *http.Request, stall, whole time.Duration
 	}
 	a.write = &waiter{stall: stall, expire: func() { _ = a.ctl.SetWriteDeadline(past) }}
 	return a, r
+}
+
+// rest returns the rest of r's body if net/http would not read it after the answer. Over
+// HTTP/2 that resets the stream, which looks to curl 7.88 as if there were no answer. Over
+// HTTP/1 it resets the connection where that ends with the answer, as nginx asks for unless it
+// is told otherwise and makes a 502 of, and where more is left than net/http reads: its half
+// second is too short for a busy client. Who waits to be asked for a body is not asked now.
+func (a *watch) rest(r *http.Request) io.Reader {
+	const readAnyway = 256 << 10
+	switch {
+	case a == nil:
+	case a.body != nil && !a.body.whole.Load():
+		return a.body
+	case a.paced != nil && (a.paced.begun.Load() || r.Header.Get("Expect") == "") &&
+		(r.Close || r.ContentLength < 0 || r.ContentLength > readAnyway):
+		return a.paced
+	}
+	return nil
 }
 
 // broken reports whether the connection is of no use for another request.

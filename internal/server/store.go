@@ -108,39 +108,6 @@ func timeoutOf(text string) time.Duration {
 	return d
 }
 
-// withoutPasswords returns a store's URL without the secrets in it. It may name
-// several hosts, which package net/url does not take.
-func withoutPasswords(text string) string {
-	base, query, asks := strings.Cut(text, "?")
-	if scheme, rest, ok := strings.Cut(base, "://"); ok {
-		hosts, path, slash := strings.Cut(rest, "/")
-		// A password may hold a slash that nobody has escaped.
-		if at := strings.LastIndex(rest, "@"); at >= len(hosts) {
-			hosts, path, slash = rest, "", false
-		}
-		if at := strings.LastIndex(hosts, "@"); at >= 0 {
-			user, _, secret := strings.Cut(hosts[:at], ":")
-			if secret {
-				user += ":xxxxx"
-			}
-			hosts = user + hosts[at:]
-		}
-		if base = scheme + "://" + hosts; slash {
-			base += "/" + path
-		}
-	}
-	if !asks {
-		return base
-	}
-	parts := strings.Split(query, "&")
-	for i, p := range parts {
-		if key, _, ok := strings.Cut(p, "="); ok && strings.Contains(strings.ToLower(key), "password") {
-			parts[i] = key + "=xxxxx"
-		}
-	}
-	return base + "?" + strings.Join(parts, "&")
-}
-
 // storeMetrics translates what the memory store says of itself.
 func storeMetrics(s memory.Stats) metrics.Store {
 	return metrics.Store{

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 
+	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
@@ -74,8 +75,8 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
 	}
-	late := newLate[*memcached.Store](withoutPasswords(conf.Store), log, netFailure)
-	tuning.Begun, tuning.Ended = late.begin, late.note
+	late := newLate[*memcached.Store](redact.URL(conf.Store), log, netFailure)
+	tuning.Begun, tuning.Ended, tuning.Failed = late.begin, late.note, late.countFailure
 	driver := shared.NewLateStore(shards, tuning)
 	open := func(ctx context.Context) (*memcached.Store, error) {
 		s, err := memcached.New(opt)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/insight/queue/kafka"
-	"github.com/weirlimit/weir/internal/insight/queue/nats"
 	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
@@ -32,8 +31,6 @@ var stores = map[string]storeKind{
 var queues = map[string]queueKind{
 	"kafka":  {kafka.Open, kafka.Consume},
 	"kafkas": {kafka.Open, kafka.Consume},
-	"nats":   {nats.Open, nats.Consume},
-	"natss":  {nats.Open, nats.Consume},
 	"amqp":   {rabbitmq.Open, rabbitmq.Consume},
 	"amqps":  {rabbitmq.Open, rabbitmq.Consume},
 }

@@ -61,7 +61,7 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.limiter, err = weir.New(s.store, s.overlay, weir.Options{}); err != nil {
+	if s.limiter, err = weir.New(s.store.Store, s.overlay, weir.Options{}); err != nil {
 		return nil, err
 	}
 	return s.gateway()

@@ -23,7 +23,7 @@ import (
 func started(t *testing.T, c *Config, log *slog.Logger) (*Server, Ready) {
 	t.Helper()
 	for _, listen := range []string{c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen} {
-		if listen != "" && !strings.HasSuffix(listen, ":0") && !strings.HasPrefix(listen, unixPrefix) {
+		if listen != "" && listen != "off" && !strings.HasSuffix(listen, ":0") && !strings.HasPrefix(listen, unixPrefix) {
 			t.Fatalf("listens on %s, which others may use: let a test listen on a free port", listen)
 		}
 	}
@@ -177,4 +177,22 @@ func callCheck(t *testing.T, addr string) error {
 		Descriptors: []*weirpb.Descriptor{{Entries: []*weirpb.Entry{{Key: "client_id", Value: "1"}}}},
 	})
 	return err
+}
+
+// TestListenersAreTurnedOff: off, like nothing, is for no listener, whichever it is, and where
+// nobody could ask the node any more the error says so.
+func TestListenersAreTurnedOff(t *testing.T) {
+	for _, none := range []string{"off", ""} {
+		c := Defaults()
+		c.Limits, c.HTTP.Listen = []string{"1/minute by ip"}, "127.0.0.1:0"
+		c.GRPC.Listen, c.Admin.Listen, c.RESP.Listen = none, none, none
+		if _, ready := started(t, c, slog.New(slog.DiscardHandler)); len(ready.URLs) != 1 || ready.URLs["http"] == "" {
+			t.Errorf("%q: it listens on %v", none, ready.URLs)
+		}
+		c = Defaults()
+		c.Limits, c.HTTP.Listen, c.GRPC.Listen = []string{"1/minute by ip"}, none, none
+		if _, err := New(c, Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "are all off") {
+			t.Errorf("%q: %v", none, err)
+		}
+	}
 }

@@ -109,7 +109,7 @@ func (a *asks) plans() (err error) {
 	if a.routes, err = a.who.Routes(all); err != nil {
 		return err
 	}
-	if a.conf.Upstream != "" || a.conf.asked() {
+	if hasUnrouted(a.conf) {
 		a.unrouted, err = a.who.Plan(nil)
 	}
 	return err
@@ -327,6 +327,10 @@ func (a *asks) report() {
 func (a *asks) why(r *rules.Rule) unasked {
 	u := unasked{Rule: r, Domain: r.Domain, What: r.Path}
 	for _, key := range r.Keys {
+		if key == entryClientID && a.routes == nil {
+			u.Why = "only callers of the API send client_id: leave it out, or give it a domain of their own"
+			return u
+		}
 		if err := a.who.Unknown(key); err != nil && a.routes == nil {
 			u.Why = fmt.Sprintf("requests have no %s, which only callers of the API can send: %v", key, err)
 			return u
@@ -496,12 +500,47 @@ func (a *asks) reportGaps(key string) {
 	a.found = append(a.found, u)
 }
 
-// sends reports whether a descriptor of the route has an entry of the key.
-func (rt *Route) sends(key string) bool {
-	if len(rt.Descriptors) == 0 {
-		return key == entryAddress && !rt.Unlimited
+// sentKeys returns the lists of keys of the descriptors that the route sends.
+func (rt *Route) sentKeys() (lists [][]string) {
+	descriptors, err := rt.descriptors(0)
+	if err != nil || rt.Unlimited {
+		return nil // of the first, the node does not start
 	}
-	return slices.ContainsFunc(rt.Descriptors, func(d identity.Descriptor) bool { return slices.Contains(d.Keys(), key) })
+	for _, d := range descriptors {
+		lists = append(lists, d.Keys())
+	}
+	if len(descriptors) == 0 {
+		lists = append(lists, []string{entryAddress})
+	}
+	return lists
+}
+
+// sends reports whether a descriptor of the route has an entry of the key.
+func (rt *Route) sends(key string) bool { return haveKey(rt.sentKeys(), key) }
+
+// haveKey reports whether one of the lists has a key.
+func haveKey(lists [][]string, key string) bool {
+	return slices.ContainsFunc(lists, func(l []string) bool { return slices.Contains(l, key) })
+}
+
+// hasUnrouted reports whether the doors take requests that no route does.
+func hasUnrouted(c *Config) bool {
+	takesAll := func(rt Route) bool {
+		return rt.Host == "" && len(rt.Methods) == 0 && (rt.Path == "" || rt.Path == "/*")
+	}
+	return (c.Upstream != "" || c.asked()) && !slices.ContainsFunc(c.Routes, takesAll)
+}
+
+// sentKeys returns the lists of keys of the descriptors that routes send, and requests
+// without one.
+func sentKeys(c *Config) (lists [][]string) {
+	if hasUnrouted(c) {
+		lists = append(lists, []string{entryAddress})
+	}
+	for i := range c.Routes {
+		lists = append(lists, c.Routes[i].sentKeys()...)
+	}
+	return lists
 }
 
 // sends reports whether some descriptor has an entry of the key.
@@ -509,8 +548,5 @@ func (a *asks) sends(key string) bool {
 	if a.routes == nil {
 		return a.who.Unknown(key) == nil
 	}
-	if key == entryAddress && a.unrouted != nil {
-		return true
-	}
-	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool { return rt.sends(key) })
+	return haveKey(sentKeys(a.conf), key)
 }

@@ -109,7 +109,7 @@ descriptors:
 	}
 	const back = "http://127.0.0.1:1"
 	f("only the API", func(*Config) {}, nil)
-	f("no routes", func(c *Config) { c.Upstream = back }, []string{"auth_type=login", "client_id"}, "requests have no client_id", "requests have no auth_type")
+	f("no routes", func(c *Config) { c.Upstream = back }, []string{"auth_type=login", "client_id"}, "only callers of the API send client_id", "requests have no auth_type")
 	f("forward-auth without routes", func(c *Config) {
 		c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 	}, []string{"auth_type=login", "client_id"})

@@ -49,7 +49,7 @@ func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *
 		found = append(found, unlimited{route, keysOf(ds), keysThere(set, domain)})
 	}
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
-	if conf.Upstream != "" && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
+	if conf.Upstream != "" && hasUnrouted(conf) && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
 		add(-1, address)
 	}
 	for i := range conf.Routes {

@@ -71,6 +71,7 @@ type unmatched struct {
 	// totals are by domain: of those that the rules have or had, and under
 	// otherDomains of all others.
 	totals map[string]*atomic.Uint64
+	isShed bool // load shedding limits requests too
 }
 
 // unmatchedNow is what belongs to one set of rules.
@@ -177,8 +178,8 @@ func (n *unmatchedNow) isNew(hash uint64) bool {
 // warn logs what a request was likely meant to be. One whose keys are those of a rule,
 // and whose values are not, is as it should be.
 func (u *unmatched) warn(n *unmatchedNow, r *weir.Request) {
-	if u.onlyKnownKeys(r) {
-		return
+	if u.onlyKnownKeys(r) || u.isShed && len(u.rules.set().Domains()) == 0 && len(u.rules.words.limits) == 0 {
+		return // load shedding alone limits all, and asks for no keys
 	}
 	why := u.rules.misspelt(r)
 	if why == "" {

@@ -157,12 +157,12 @@ func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		d := &r.Descriptors[i]
 		if len(d.Entries) > 0 && d.Entries[0].Key == entryRoute {
 			for _, l := range w.byRoute[d.Entries[0].Value] {
-				dst = l.append(dst, d, r)
+				dst = l.append(dst, i, r)
 			}
 			continue
 		}
 		for j := range w.limits[:w.general] {
-			dst = w.limits[j].append(dst, d, r)
+			dst = w.limits[j].append(dst, i, r)
 		}
 	}
 	return dst
@@ -179,7 +179,9 @@ func (l *wordLimit) limitFor(entries []weir.Entry) *weir.Limit {
 	return nil
 }
 
-func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) []weir.Op {
+// append appends the ops by which the descriptor of r at a place meets the limit.
+func (l *wordLimit) append(dst []weir.Op, at int, r *weir.Request) []weir.Op {
+	d := &r.Descriptors[at]
 	limit := l.limitFor(d.Entries)
 	if limit == nil {
 		return dst
@@ -194,8 +196,8 @@ func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) [
 	}
 	from := len(dst)
 	dst = limit.Append(dst, key, cost, r)
-	if d.Peek {
-		for i := from; i < len(dst); i++ {
+	for i := from; i < len(dst); i++ {
+		if dst[i].Descriptor = uint16(at); d.Peek {
 			dst[i].Verb = weir.Peek
 		}
 	}

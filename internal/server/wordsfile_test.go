@@ -66,7 +66,7 @@ func TestWriteWordsDecidesAlike(t *testing.T) {
 
 // loadWords loads the file for a limit in words.
 func loadWords(t *testing.T, text string) *rules.Set {
-	file, err := WriteWords(text, "api")
+	file, err := WriteWords(text, "api", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // plan is how one signal is sent.
@@ -78,11 +80,11 @@ func CheckEndpoint(text string) error {
 	case err != nil:
 		return fmt.Errorf("the endpoint is not a URL: give one such as http://127.0.0.1:4318")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("endpoint %q must begin with http:// or https://, also for gRPC", u.Redacted())
+		return fmt.Errorf("endpoint %q must begin with http:// or https://, also for gRPC", redact.URL(text))
 	case u.Host == "":
-		return fmt.Errorf("endpoint %q names no host", u.Redacted())
+		return fmt.Errorf("endpoint %q names no host", redact.URL(text))
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("endpoint %q must not have a query, a fragment or a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+		return fmt.Errorf("endpoint %q must not have a query, a fragment or a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS", redact.URL(text))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weirlimit/weir"
 )
@@ -73,19 +74,43 @@ func (f *Field) Text() (string, error) {
 	if !utf8.Valid(f.Bytes) {
 		return "", ErrUTF8
 	}
-	if len(f.Bytes) == 0 {
-		return "", nil
-	}
-	return unsafe.String(&f.Bytes[0], len(f.Bytes)), nil
+	return f.raw(), nil
+}
+
+func (f *Field) raw() string { return unsafe.String(unsafe.SliceData(f.Bytes), len(f.Bytes)) }
+
+// Repair writes ! in place of each byte of b's strings that is not UTF-8, as Envoy does
+// where it takes the trouble. d describes b, a message, and no message within it is
+// looked at that is deeper than depth.
+func Repair(b []byte, d protoreflect.MessageDescriptor, depth int) {
+	// What is no message is left to whoever decodes it.
+	_ = Each(b, func(f Field) error {
+		switch as := d.Fields().ByNumber(f.Num); {
+		case as == nil || f.Kind != protowire.BytesType || depth == 0:
+		case as.Kind() == protoreflect.MessageKind:
+			Repair(f.Bytes, as.Message(), depth-1)
+		case as.Kind() == protoreflect.StringKind:
+			for i, n := 0, 0; i < len(f.Bytes); i += n {
+				var r rune
+				if r, n = utf8.DecodeRune(f.Bytes[i:]); r == utf8.RuneError && n == 1 {
+					f.Bytes[i] = '!'
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Entry reads the field as a message of a key and a value, the fields 1 and 2, as
-// descriptors of requests have them. Its strings share the field's bytes.
-func (f *Field) Entry() (e weir.Entry, err error) {
+// descriptors of requests have them. The value need not be UTF-8 if any is true: Envoy
+// copies there what its clients send. The strings share the field's bytes.
+func (f *Field) Entry(any bool) (e weir.Entry, err error) {
 	err = Each(f.Bytes, func(part Field) (err error) {
 		switch {
 		case part.Is(1, protowire.BytesType):
 			e.Key, err = part.Text()
+		case any && part.Is(2, protowire.BytesType):
+			e.Value = part.raw()
 		case part.Is(2, protowire.BytesType):
 			e.Value, err = part.Text()
 		}

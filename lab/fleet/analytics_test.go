@@ -48,7 +48,7 @@ func (n *node) answer(t *testing.T, path string, to any) {
 func TestAnalyticsKilled(t *testing.T) {
 	processes(t)
 	const clients, limit, kills = 400, 3, 3
-	b := natsBroker(t)
+	b := rabbitBroker(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 	n := serve(t, "memory:", rules(t, fmt.Sprintf("{key: client, limit: %d/day, algorithm: fixed_window}", limit)),
 		"--events", b.url("weir"), "--events-sample", "1", "--events-unhashed")

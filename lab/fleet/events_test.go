@@ -8,130 +8,67 @@ import (
 	"testing"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/insight/queue/nats"
 	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/internal/testing/queuetest"
 	"github.com/weirlimit/weir/internal/testing/queuetest/brokers"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
-// broker is one that carries the events of a node.
-type broker struct {
-	*queuetest.Process
-	// url names a queue, consume its source.
-	url     func(queue string) string
-	consume func(t *testing.T, url string) event.Source
-	// small makes a queue that is full after a few messages.
-	small func(t *testing.T, queue string)
-	// hasten makes a queue that offers again after a second what a consumer has not
-	// acknowledged, where it would take longer to notice that the consumer is gone.
-	// Nil where it notices at once.
-	hasten func(t *testing.T, queue string)
-}
+// broker carries the events of a node.
+type broker struct{ *queuetest.Process }
 
-func natsBroker(t *testing.T) *broker {
-	p := queuetest.Self(t)
-	return &broker{Process: p,
-		url: func(queue string) string { return "nats://" + p.Addr + "/" + queue },
-		consume: func(t *testing.T, url string) event.Source {
-			s, err := nats.Consume(url, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		small: func(t *testing.T, queue string) { natsStream(t, p.Addr, queue, 2) },
-		hasten: func(t *testing.T, queue string) {
-			stream := natsStream(t, p.Addr, queue, -1)
-			if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-				Durable: "weir", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1, FilterSubject: queue + ".events",
-			}); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-}
+func rabbitBroker(t *testing.T) *broker { return &broker{brokers.RabbitMQ(t)} }
 
-// natsStream makes a stream that is full after so many messages, if the number is not
-// negative.
-func natsStream(t *testing.T, addr, name string, messages int64) jetstream.Stream {
+// url names a queue.
+func (b *broker) url(queue string) string { return "amqp://guest:guest@" + b.Addr + "?queue=" + queue }
+
+func (b *broker) consume(t *testing.T, queue string) event.Source {
 	t.Helper()
-	nc, err := natsgo.Connect("nats://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: name, Subjects: []string{name + ".events"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: messages,
-	})
+	s, err := rabbitmq.Consume(b.url(queue), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func rabbitBroker(t *testing.T) *broker {
-	p := brokers.RabbitMQ(t)
-	return &broker{Process: p,
-		url: func(queue string) string { return "amqp://guest:guest@" + p.Addr + "?queue=" + queue },
-		consume: func(t *testing.T, url string) event.Source {
-			s, err := rabbitmq.Consume(url, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		small: func(t *testing.T, queue string) {
-			c, err := amqp.Dial("amqp://" + p.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			ch, err := c.Channel()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"}); err != nil {
-				t.Fatal(err)
-			}
-		},
+// channel opens a channel of a connection until the test ends.
+func (b *broker) channel(t *testing.T) *amqp.Channel {
+	t.Helper()
+	c, err := amqp.Dial("amqp://" + b.Addr)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() }) // the broker may have ended it
+	ch, err := c.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
 }
 
-func TestNATSFails(t *testing.T) { brokerFails(t, natsBroker, true) }
-
-// RabbitMQ takes long to start, and to start again.
-func TestRabbitMQFails(t *testing.T) { brokerFails(t, rabbitBroker, false) }
-
-func TestSoakRabbitMQFails(t *testing.T) {
-	if !soak {
-		t.Skip("WEIR_SOAK=1 runs it")
+// small makes a queue that is full after two messages.
+func (b *broker) small(t *testing.T, queue string) {
+	t.Helper()
+	full := amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"}
+	if _, err := b.channel(t).QueueDeclare(queue, true, false, false, false, full); err != nil {
+		t.Fatal(err)
 	}
-	brokerFails(t, rabbitBroker, true)
 }
 
 // Whatever becomes of the broker, every request is answered, what waits for it stays
 // within its bound, and what it did not take in time is counted; when it is back,
 // all that was not counted as lost arrives, each event once by its name. Analytics
 // that die before the broker hears what they have counted count it once.
-func brokerFails(t *testing.T, start func(*testing.T) *broker, killed bool) {
+func TestBrokerFails(t *testing.T) {
 	processes(t)
-	b := start(t)
+	b := rabbitBroker(t)
 	t.Run("unacknowledged", func(t *testing.T) { unacknowledged(t, b) })
-	if killed {
-		t.Run("killed", func(t *testing.T) {
-			outage(t, b, "killed", func() { b.Kill(t) }, func() { b.Restart(t) })
-		})
-	}
+	t.Run("killed", func(t *testing.T) {
+		outage(t, b, "killed", func() { b.Kill(t) }, func() { b.Restart(t) })
+	})
 	t.Run("stalled", func(t *testing.T) {
 		outage(t, b, "stalled", func() { b.Stall(t, true) }, func() { b.Stall(t, false) })
 	})
@@ -246,7 +183,7 @@ type taken struct {
 // take consumes a queue until end.
 func take(t *testing.T, b *broker, queue string) *taken {
 	t.Helper()
-	source := b.consume(t, b.url(queue))
+	source := b.consume(t, queue)
 	out := &taken{seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -20,21 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/testing/queuetest"
-	"github.com/weirlimit/weir/internal/testing/queuetest/brokers"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // command is the path of the built command. Set once by TestMain.
 var command string
 
-// TestMain is a broker when a test starts this program as one.
-func TestMain(m *testing.M) {
-	if queuetest.Serve(brokers.NATS) {
-		return
-	}
-	os.Exit(build(m))
-}
+func TestMain(m *testing.M) { os.Exit(build(m)) }
 
 func build(m *testing.M) int {
 	flag.Parse()

@@ -84,6 +84,13 @@ func TestMetricsTellOfTheStore(t *testing.T) {
 	if got := took("error"); got == 0 {
 		t.Error("no failed call was timed")
 	}
+	noted := 0.0
+	for _, kind := range []string{"timeout", "busy", "unreachable", "server_error", "canceled", "breaker_open", "other"} {
+		noted += failed(kind)
+	}
+	if got := n.metric(t, "weir_degraded_decisions_total"); got == 0 || noted < got {
+		t.Errorf("%g decisions were made without the store, and %g are told by kind", got, noted)
+	}
 }
 
 // A key that is refused, however hot, costs no call of the store: the server's own

@@ -12,8 +12,8 @@ import (
 
 // logged is a line of a node's log.
 type logged struct {
-	Level, Msg, Version, After string
-	Nodes                      int
+	Level, Msg, Err, Version, After string
+	Nodes                           int
 }
 
 // lines returns the lines of a node's log whose message has the text in it.

@@ -121,7 +121,7 @@ func (s *sticky) ask(t *testing.T, times int) (passed, node []int) {
 // Behind a consistent hash each client has one node, which holds the limit alone. When
 // a node dies its clients begin anew on the others, once, so they get the limit at most
 // once more; nobody else notices.
-func TestStickyNodeDies(t *testing.T) {
+func TestFamilyStickyNodeDies(t *testing.T) {
 	processes(t)
 	const clients, dead = 60, 1
 	s := newSticky(t, 3, clients)

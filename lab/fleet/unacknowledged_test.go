@@ -85,9 +85,6 @@ func unacknowledged(t *testing.T, b *broker) {
 // and its acknowledgement is on the way, or before.
 func killedUnacknowledged(t *testing.T, b *broker, queue string, db *database, committed bool) {
 	const clients, limit = 100, 3
-	if b.hasten != nil {
-		b.hasten(t, queue)
-	}
 	url := b.url(queue)
 	proxy := servertest.NewProxy(t, b.Addr)
 	first := keep(t, strings.Replace(url, b.Addr, proxy.Addr, 1), db.url)

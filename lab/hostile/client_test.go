@@ -119,10 +119,16 @@ descriptors:
 	}
 	f(200, "GET", "/login", "example.com", "")
 	for _, target := range []string{
-		"/login", "//login", "/login/", "/./login", "/a/../login", "/%6cogin", "/%6Cogin", "/login;x=1", "/login;x=1/", "/login?x=1", "/login?", "/..;/login",
-		"/a/%2e%2e/login", "/a/%2E./login", "/%2flogin", "/%5clogin", `/\login`, "/login%2f", "/login//./", "///login///", "/login%3bx", "http://example.com/login", "http://EXAMPLE.com:80//login",
+		"/login", "/login/", "/%6cogin", "/%6Cogin", "/login?x=1", "/login/?", "/log%69%6e", "http://example.com/login", "http://EXAMPLE.com:80/login/",
 	} {
 		f(429, "GET", target, "example.com", "")
+	}
+	before := u.requests.Load()
+	for _, target := range []string{
+		"//login", "/./login", "/a/../login", "/login;x=1", "/login;x=1/", "/..;/login", "/a/%2e%2e/login", "/a/%2E./login", "/%2flogin", "/%5clogin", `/\login`, "/login%2f", "/login//./",
+		"///login///", "/..%3b/login", "http://EXAMPLE.com:80//login", "/a/..%2flogin",
+	} {
+		f(400, "GET", target, "example.com", "")
 	}
 	for _, host := range []string{"EXAMPLE.com", "example.com.", "example.com:80", "Example.Com.:8443", "example.com:"} {
 		f(429, "GET", "/login", host, "")
@@ -130,7 +136,6 @@ descriptors:
 	f(429, "HEAD", "/login", "example.com", "")
 	f(429, "GET", "/login", "example.com", "X-HTTP-Method-Override: DELETE\r\n")
 	f(429, "get", "/login", "example.com", "")
-	before := u.requests.Load()
 	for _, target := range []string{"/%00", "/a%0d%0ab", "/%c0%af", "/%C0%AE%c0%ae/", "/%", "/%zz", "/%ff", "/%ed%a0%80", "/login\x00", "/" + strings.Repeat("a", 9000), "login", "*"} {
 		f(400, "GET", target, "example.com", "")
 	}
@@ -142,7 +147,7 @@ descriptors:
 	}
 	// Over HTTP/2 :authority is the host.
 	for _, authority := range []string{"example.com", "EXAMPLE.com.", "example.com:443"} {
-		for _, path := range []string{"/login", "//login", "/%6cogin", "/login;x"} {
+		for _, path := range []string{"/login", "/login/", "/%6cogin"} {
 			if got := s.status2(t, request("GET", authority, path)); got != 429 {
 				t.Errorf("over HTTP/2, %s%s: %d", authority, path, got)
 			}

@@ -26,7 +26,7 @@ const (
 	named  = "WEIR_HOWTO_NAME" // its path from docs/
 )
 
-// binary is the folder of the built command. Set once by TestMain.
+// binary is the folder of the built commands. Set once by TestMain.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -46,6 +46,10 @@ func run(m *testing.M) int {
 	}
 	defer clean()
 	binary = filepath.Dir(path)
+	if said, err := exec.Command("go", "build", "-o", binary, "../simulate").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, said)
+		return 1
+	}
 	return m.Run()
 }
 

@@ -30,16 +30,17 @@ type page struct {
 // pages are those that need more than the command.
 var pages = map[string]page{
 	"how-to/alerts.md":        {programs: []string{"promtool"}, setup: []func(string) error{checkout}},
+	"how-to/capacity.md":      {left: []omission{{"go install", network}}},
 	"how-to/ban.md":           {setup: []func(string) error{application}},
 	"how-to/load-shedding.md": {setup: []func(string) error{application}},
 	"how-to/try-rules.md":     {setup: []func(string) error{accessLog}},
 	"how-to/operations.md": {setup: []func(string) error{node}, left: []omission{
 		{"weir key ban e3ac7d870c9f2649d199a0111b2e7b8f", "the hash of a client is another in each process"},
-		{"weir serve --rules rules.yaml --events nats:", queue},
-		{"weir analytics --events nats:", queue},
+		{"weir serve --rules rules.yaml --events amqp:", queue},
+		{"weir analytics --events amqp:", queue},
 	}},
 	"how-to/install.md": {left: []omission{
-		{"sha256sum", release}, {"dpkg", release}, {"systemctl", release}, {"curl", release}, {"podman", release}, {"skopeo", release},
+		{"sha256sum", release}, {"dpkg", release}, {"systemctl", release}, {"curl", release}, {"podman", release}, {"skopeo", release}, {"docker run", release},
 		{"go install", network},
 	}},
 	"how-to/fleet.md":        {programs: []string{"redis-server", "redis-cli"}},
@@ -60,7 +61,7 @@ const (
 	release = "a release is not built here: tools/release installs its package and runs its image"
 	cluster = "there is no cluster: tools/helm renders the chart by the page's values"
 	network = "no page reaches the network: the module of the checkout is taken instead"
-	queue   = "NATS is not here: internal/insight/queue/nats runs it"
+	queue   = "RabbitMQ is not here: internal/insight/queue/rabbitmq runs it"
 )
 
 // node writes rules.yaml, and runs a node that keeps it.

@@ -456,6 +456,50 @@ func TestSettlement(t *testing.T) {
 	}
 }
 
+// Whoever cancels a call, or lets its deadline pass, is counted, whatever the handler makes
+// of it, and of a call that is not canceled what does not count is given back.
+func TestFamilyHangingUpIsCounted(t *testing.T) {
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Internal, codes.Unavailable, codes.OK, codes.NotFound} {
+		d := newDesk(t, "- {key: remote_address, limits: [{limit: 3/minute, algorithm: fixed_window, count_on: [404]}]}\n", nil)
+		came, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+		d.echo.do = func(ctx context.Context, in string) (string, error) {
+			if in == "stay" {
+				return in, nil
+			}
+			defer func() { ended <- struct{}{} }()
+			came <- struct{}{}
+			<-ctx.Done()
+			return in, status.Error(code, "gone")
+		}
+		for i := range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i == 1 {
+				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+			}
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				if err := d.conn.Invoke(ctx, "/test.Echo/Do", wrapperspb.String("x"), new(wrapperspb.StringValue)); err == nil {
+					t.Error("answered")
+				}
+			}()
+			<-came
+			if i != 1 {
+				cancel()
+			}
+			<-left
+			<-ended
+			cancel()
+			for range 2 {
+				if _, err := d.call("stay"); i < 2 && err != nil {
+					t.Errorf("%s: what does not count: %v", code, err)
+				}
+			}
+		}
+		servertest.Await(t, "the last to be counted", func() bool { _, err := d.call("stay"); return status.Code(err) == codes.ResourceExhausted })
+	}
+}
+
 func TestDelay(t *testing.T) {
 	d := newDesk(t, "- {key: remote_address, limits: [{limit: 20/second, algorithm: leaky_queue}]}\n", func(o *grpclimit.Options) { o.MaxDelay = 120 * time.Millisecond })
 	began := time.Now()

@@ -252,8 +252,13 @@ func (v *visit) sent(m any) {
 	}
 }
 
-// ended notes that the handler has returned.
-func (v *visit) ended(err error) { v.code = statusOf(status.Code(err)) }
+// ended notes that the handler has returned. Whatever it says, a client that has hung up,
+// or whose deadline has passed, does not hear it.
+func (v *visit) ended(err error) {
+	if v.code = statusOf(status.Code(err)); v.ctx.Err() != nil {
+		v.code = weir.ClientGone
+	}
+}
 
 // leave tells observers how the call ended, settles the charge by it, and gives
 // leases back.

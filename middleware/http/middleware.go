@@ -118,8 +118,8 @@ func New(opt Options) (*Middleware, error) {
 // status and length; it has Unwrap, and is a Flusher, Hijacker, Pusher and
 // ReaderFrom where the one it stands for is. A handler that hijacks is taken to
 // have answered 101, and to have ended when it returns. One that panics has given
-// no answer; where nothing was answered because the client hung up, observers are
-// told weir.ClientGone.
+// no answer. What it says when the client has hung up, or while it does, is no answer
+// either but weir.ClientGone: nothing of the charge is given back.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.opt.Skip != nil && m.opt.Skip(r) {
@@ -142,11 +142,13 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 
 // record serves r and settles by the answer.
 func (v *Visit) record(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	rec := &recorder{ResponseWriter: w, head: r.Method == http.MethodHead}
+	rec := &recorder{ResponseWriter: w, ctx: r.Context(), head: r.Method == http.MethodHead}
 	returned := false
 	defer func() {
 		status := rec.status
 		switch {
+		case !returned && rec.broken:
+			status = weir.ClientGone
 		case !returned: // it panics: whoever is there gets no whole answer
 			status = weir.NoAnswer
 		case status == 0 && r.Context().Err() == nil:

@@ -2,9 +2,13 @@ package httplimit
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/weirlimit/weir"
 )
 
 // recorder notes the status of an answer and how long its body is. What else
@@ -12,22 +16,34 @@ import (
 // returns.
 type recorder struct {
 	http.ResponseWriter
-	head   bool  // the request is a HEAD, whose body is not sent
-	status int   // 0: not yet written
-	sent   int64 // bytes
+	ctx    context.Context // of the request
+	head   bool            // the request is a HEAD, whose body is not sent
+	status int             // 0: not yet written
+	sent   int64           // bytes
+	broken bool            // the client does not take them any more
 }
 
 // Unwrap serves http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// note notes the final status; those before it, but for 101, are not answers.
+// note notes the final status; those before it, but for 101, are not answers. What is said
+// to a client that has gone is none either: many handlers say 500 then.
 func (w *recorder) note(status int) {
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.status = status
+	if w.status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
+		return
+	}
+	if w.status = status; errors.Is(w.ctx.Err(), context.Canceled) {
+		w.status = weir.ClientGone
 	}
 }
 
-func (w *recorder) count(n int64) {
+// count counts n of size bytes. Over HTTP/2 net/http does not say how much has gone out
+// of what it could not send whole.
+func (w *recorder) count(n, size int64, err error) {
+	if err != nil {
+		w.broken = true
+		n = max(n, size)
+	}
 	if !w.head {
 		w.sent += n
 	}
@@ -43,7 +59,7 @@ func (w *recorder) WriteHeader(status int) {
 func (w *recorder) Write(b []byte) (int, error) {
 	w.note(http.StatusOK)
 	n, err := w.ResponseWriter.Write(b)
-	w.count(int64(n))
+	w.count(int64(n), int64(len(b)), err)
 	return n, err
 }
 
@@ -51,7 +67,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 func (w *recorder) WriteString(s string) (int, error) {
 	w.note(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.count(int64(n))
+	w.count(int64(n), int64(len(s)), err)
 	return n, err
 }
 
@@ -83,7 +99,7 @@ type readerFrom struct{ *recorder }
 func (w readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	w.note(http.StatusOK)
 	n, err := w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
-	w.count(n)
+	w.count(n, n, err)
 	return n, err
 }
 

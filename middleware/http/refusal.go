@@ -46,7 +46,7 @@ func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
 func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, reason answer.Reason, why *Refusal) {
 	now := admit.DecidedAt(why.Ops)
 	if m.opt.Refuse == nil {
-		m.opt.Answer.Refuse(w, reason, why.Ops, why.Decision, now)
+		m.opt.Answer.Refuse(answer.ForCall(w, r), reason, why.Ops, why.Decision, now)
 		return
 	}
 	m.opt.Answer.Header(w.Header(), why.Ops, why.Decision, now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,7 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		c.SetHTTP(r)
 	}
 	if err := m.Describe(&v.life.Req, r, c, p, cost); err != nil {
-		unreadable(w, m.gate.Faults, err)
+		unreadable(answer.ForCall(w, r), m.gate.Faults, err)
 		return false
 	}
 	return true
@@ -149,7 +150,7 @@ func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) boo
 	case why == admit.StoreFailed && v.m.opt.OnError != nil:
 		return v.m.opt.OnError(w, r, err)
 	}
-	p.Write(w)
+	p.Write(answer.ForCall(w, r))
 	return false
 }
 
@@ -165,8 +166,35 @@ func (v *Visit) Unsettled() bool { return v.life.Unsettled() }
 // upstream has said in it is not loosened.
 func (v *Visit) Header(h http.Header) {
 	if v.decision.Limit != nil {
-		v.m.opt.Answer.Header(h, v.life.Req.Ops(), v.decision, admit.DecidedAt(v.life.Req.Ops()))
+		ops := v.life.Req.Ops()
+		v.m.opt.Answer.Header(h, withStated(ops, h), v.decision, admit.DecidedAt(ops))
 	}
+}
+
+// withStated returns ops as they are once the cost that h states is charged, which is after
+// the fields were sent: they tell a client what it has left, not what it had.
+func withStated(ops []weir.Op, h http.Header) []weir.Op {
+	isCopy := false
+	for i := range ops {
+		if !ops[i].Charged || ops[i].Limit == nil {
+			continue
+		}
+		a := ops[i].Written().Adjustment
+		if a == nil || a.Header == "" {
+			continue
+		}
+		n, ok := number(h.Get(a.Header))
+		if !ok || n < 0 {
+			continue
+		}
+		if !isCopy {
+			ops, isCopy = slices.Clone(ops), true
+		}
+		d := ops[i].Decision
+		d.Remaining = max(d.Remaining+ops[i].Cost-min(n, weir.MaxCost), 0)
+		ops[i].Answer = ops[i].WithDecision(d)
+	}
+	return ops
 }
 
 // Leave ends the visit: it tells observers of the answer, settles the charge by it,
@@ -177,8 +205,8 @@ func (v *Visit) Header(h http.Header) {
 // http.TrailerPrefix; sent is how many bytes of its body were sent. They are
 // looked at if Unsettled says so only.
 //
-// When there is no answer because the client hung up, the charge stands as it
-// is: else whoever hangs up in time would never be counted.
+// Where there is no answer because the client hung up, status is weir.ClientGone, or
+// weir.NoAnswer where the request's context tells it.
 func (v *Visit) Leave(status int, h http.Header, sent int64) {
 	if v.life.Unsettled() {
 		v.life.Adjust(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})

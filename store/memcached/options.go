@@ -181,7 +181,7 @@ func fault(format string, args ...any) error {
 
 // tuning is what the driver wants of its queue: a worker for each connection.
 func (o *Options) tuning() transport.Tuning {
-	t := transport.Tuning{Workers: o.MaxConns, Batch: 1}
+	t := transport.Tuning{Workers: o.MaxConns, Batch: 1, CountsOnly: true}
 	if len(o.Servers) > 1 {
 		t.RunsOnly, t.ProbeFor = true, max(o.Timeout, time.Second)
 	}

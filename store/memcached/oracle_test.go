@@ -179,7 +179,7 @@ func (h *historian) some() []weir.Op {
 			ops = append(ops, o)
 		case 3:
 			if h.IntN(4) == 0 {
-				ops = append(ops, weir.Op{Limit: h.limits[0], Role: weir.Deny, Decision: weir.Decision{Limit: h.limits[0], RetryAfter: weir.Never}})
+				ops = append(ops, weir.Op{Limit: h.limits[0], Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: h.limits[0], RetryAfter: weir.Never}}})
 			}
 			fallthrough
 		default:

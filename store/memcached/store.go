@@ -155,7 +155,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		return nil
 	}
 	for i := range ops {
-		ops[i].Charged, ops[i].Borrowed = false, false
+		ops[i].Answer = ops[i].WithCharge(false, false)
 	}
 	return s.explain(err)
 }

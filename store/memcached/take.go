@@ -37,7 +37,7 @@ func (c *call) locate() error {
 	c.taken = make([]taken, len(c.ops))
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
-		o.Now, o.Charged, o.Borrowed = c.now, false, false
+		o.Answer = weir.Answer{Decision: o.Decision, Now: c.now}
 		if o.Role == weir.Deny {
 			continue
 		}
@@ -103,7 +103,8 @@ func (c *call) run() error {
 	if tried {
 		c.pass = true
 		for i := range c.ops {
-			c.ops[i].Charged, c.ops[i].Decision = true, weir.Decision{Limit: c.ops[i].Limit}
+			o := &c.ops[i]
+			o.Answer = weir.Answer{Decision: weir.Decision{Limit: o.Limit}, Now: c.now, Charged: true}
 		}
 		if done, err := c.charge(); done || err != nil {
 			return err
@@ -151,7 +152,7 @@ func (c *call) peek() {
 		if o.Cost == 0 && o.Headroom == 0 {
 			cost = 0
 		}
-		o.Decision = c.step(i, t.count, cost, weir.Peek)
+		o.Answer = weir.Answer{Decision: c.step(i, t.count, cost, weir.Peek), Now: c.now}
 	}
 }
 
@@ -172,7 +173,9 @@ func (c *call) charge() (bool, error) {
 		// What was refused for the sake of its reserve stays refused: the cost
 		// alone would have passed.
 		if retry != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
-			o.Decision.RetryAfter = retry
+			d := o.Decision
+			d.RetryAfter = retry
+			o.Answer = o.WithDecision(d)
 		}
 	}
 	return true, nil
@@ -185,7 +188,7 @@ func (c *call) chargeOne(i int) (bool, error) {
 	verb := o.Commit()
 	switch {
 	case o.Cost == 0:
-		o.Decision = c.step(i, t.seen, 0, verb)
+		o.Answer = o.WithDecision(c.step(i, t.seen, 0, verb))
 		return true, nil
 	case verb == weir.Refund:
 		return true, c.refund(i)
@@ -201,10 +204,10 @@ func (c *call) chargeOne(i int) (bool, error) {
 		return false, nil
 	case verb == weir.Spend && count > o.Limit.Count:
 		// Charged whatever it says, and it says that there is no room.
-		o.Decision = c.step(i, count-o.Cost, o.Cost, weir.Spend)
+		o.Answer = o.WithDecision(c.step(i, count-o.Cost, o.Cost, weir.Spend))
 		return true, c.undo(t, o.Cost)
 	}
-	o.Decision = c.step(i, count-o.Cost, o.Cost, verb)
+	o.Answer = o.WithDecision(c.step(i, count-o.Cost, o.Cost, verb))
 	// Counts end at MaxCost, or forced ones could come round to zero.
 	if over := min(count-weir.MaxCost, o.Cost); over > 0 {
 		return true, c.undo(t, over)
@@ -236,7 +239,7 @@ func (c *call) refund(i int) error {
 			return err
 		}
 	}
-	o.Decision = c.step(i, t.seen, 0, weir.Refund)
+	o.Answer = o.WithDecision(c.step(i, t.seen, 0, weir.Refund))
 	return nil
 }
 

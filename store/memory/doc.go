@@ -32,6 +32,6 @@
 //
 // A decision holds the locks of the segments of all its keys, taken in the order
 // of their numbers. Under them, and one at a time, are taken: the lock of a
-// directory, a slab, the spare cells, a shard of a sketch. The lock of the set of
+// directory, a slab, the spare cells, the versions of limits, a shard of a sketch. The lock of the set of
 // sketches is never taken under that of a segment.
 package memory

@@ -74,19 +74,19 @@ func (p *pair) spend(c *clock, a, b *weir.Op) bool {
 	askA, askB := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID}, weir.Ask{Now: now, Cost: b.Cost, ID: b.ID}
 	var before [maxDirect]int64
 	copy(before[:], rowA)
-	a.Decision = a.Limit.Algorithm.Step(rowA, a.Limit, askA)
-	passed := a.Decision.Allowed()
+	decisionA := a.Limit.Algorithm.Step(rowA, a.Limit, askA)
+	passed := decisionA.Allowed()
 	if !passed {
 		askB.Verb = weir.Peek
 	}
-	b.Decision = b.Limit.Algorithm.Step(rowB, b.Limit, askB)
-	if passed && !b.Decision.Allowed() {
+	decisionB := b.Limit.Algorithm.Step(rowB, b.Limit, askB)
+	if passed && !decisionB.Allowed() {
 		passed = false
 		copy(rowA, before[:])
 		askA.Verb = weir.Peek
-		a.Decision = a.Limit.Algorithm.Step(rowA, a.Limit, askA)
+		decisionA = a.Limit.Algorithm.Step(rowA, a.Limit, askA)
 	}
-	a.Now, a.Charged, a.Borrowed = now, passed, false
-	b.Now, b.Charged, b.Borrowed = now, passed, false
+	a.Answer = weir.Answer{Decision: decisionA, Now: now, Charged: passed}
+	b.Answer = weir.Answer{Decision: decisionB, Now: now, Charged: passed}
 	return true
 }

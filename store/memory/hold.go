@@ -1,6 +1,11 @@
 package memory
 
-import "github.com/weirlimit/weir"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
 
 // locate checks ops and finds the table and the tag of each.
 func (s *Store) locate(ops []weir.Op, all []taken) error {
@@ -29,7 +34,14 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 			p.table = s.tables.bySize[1]
 		}
 		for j := range i {
-			e := &all[j]
+			e, of := &all[j], ops[j].Limit
+			if weir.CounterID(of) != 0 && weir.CounterID(of) == weir.CounterID(o.Limit) && of.RowID() != o.Limit.RowID() && ops[j].Key == o.Key && ops[j].Role != weir.Deny {
+				// The row is kept by the price of the first.
+				if p.of = e.of; p.of == nil {
+					p.of = of
+				}
+				p.tag, p.table = e.tag, e.table
+			}
 			if e.tag != p.tag || e.table != p.table {
 				continue
 			}
@@ -63,10 +75,11 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 			if p := &all[i]; p.table != nil {
 				p.segment = p.table.segment(p.tag)
 				locks = locks.with(p.segment)
+				p.others(&s.tables, &ops[i], func(_ *weir.Limit, at slot) { locks = locks.with(at.segment) })
 			}
 		}
 		locks.lock()
-		i, need := lacking(ops, all, s.clock)
+		i, need := s.lacking(ops, all, locks)
 		if i < 0 {
 			return locks
 		}
@@ -76,6 +89,10 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 		}
 		// With nothing else locked: growing takes its time.
 		p := &all[i]
+		if need == roomForChanged {
+			s.makeChanged(p, &ops[i], len(all))
+			continue
+		}
 		g := p.table.lock(p.tag)
 		now := g.now(s.clock)
 		if int(g.used)+need > g.limit() {
@@ -93,15 +110,22 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 	}
 }
 
+// roomForChanged is a need of rows in the segment of a changed row.
+const roomForChanged = -1
+
 // lacking returns the number of the first op that cannot go on, and how many rows its segment
 // needs, none if it has to be looked up anew.
-func lacking(ops []weir.Op, all []taken, c *clock) (at, need int) {
+func (s *Store) lacking(ops []weir.Op, all []taken, locks lockSet) (at, need int) {
 	for i := range all {
 		p := &all[i]
 		if p.table == nil {
 			continue
 		}
-		if !p.segment.covers(p.tag) {
+		locked := p.segment.covers(p.tag)
+		p.others(&s.tables, &ops[i], func(_ *weir.Limit, at slot) {
+			locked = locked && slices.Contains(locks, at.segment) && at.segment.covers(at.tag)
+		})
+		if !locked {
 			return i, 0
 		}
 		if p.window != nil {
@@ -110,6 +134,13 @@ func lacking(ops []weir.Op, all []taken, c *clock) (at, need int) {
 		p.overflow = nil
 		if p.at, p.found = p.segment.find(p.tag); p.found {
 			continue
+		}
+		if known := s.versions.of(ops[i].Limit); len(known) > max(len(p.versions), 1) {
+			p.versions = known
+			return i, 0
+		}
+		if p.lacksChanged(&s.tables, &ops[i], len(all)) {
+			return i, roomForChanged
 		}
 		need = 0
 		for j := range all[:i+1] {
@@ -123,7 +154,7 @@ func lacking(ops []weir.Op, all []taken, c *clock) (at, need int) {
 		if !p.full {
 			return i, need
 		}
-		if p.overflow = p.table.sketches.of(ops[i].Limit, c.now(0)); p.overflow == nil {
+		if p.overflow = p.table.sketches.of(ops[i].Limit, s.clock.now(0)); p.overflow == nil {
 			return i, need
 		}
 	}
@@ -176,6 +207,21 @@ func (k lockSet) unlock() {
 func checkCost(o *weir.Op) error {
 	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 		return weir.ErrCost
+	}
+	return nil
+}
+
+// refuses returns why nothing can be asked of l.
+func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
+	switch {
+	case s.closed.Load():
+		return weir.ErrClosed
+	case l.Cells == 0:
+		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	case l.Traits()&weir.Leases != 0 && a.ID == 0 && a.Verb != weir.Peek:
+		return weir.ErrNoLease
+	case l.Traits()&weir.Sketches != 0 && a.Verb == weir.Refund:
+		return weir.ErrRefund
 	}
 	return nil
 }

@@ -14,6 +14,9 @@ import (
 func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []int64, found bool, err error) {
 	err = s.inspect(key, l, func(p *slot) {
 		cells, found = slices.Clone(p.cells()), true
+		if p.tag != s.tables.tag(key, l) { // a changed row, in which the last version is the first
+			cells = cells[changedHead+versionHead:][:l.Cells]
+		}
 	})
 	return cells, found, err
 }
@@ -33,22 +36,27 @@ func (s *Store) inspect(key string, l *weir.Limit, f func(*slot)) error {
 	if err := s.refuses(l, &weir.Ask{Verb: weir.Peek}); err != nil {
 		return err
 	}
-	t, now := s.tables.of(l), s.clock.now(0)
-	p := slot{table: t, tag: s.tables.tag(key, l)}
-	p.segment = t.lock(p.tag)
-	defer p.segment.mu.Unlock()
-	if p.at, p.found = p.segment.find(p.tag); p.found && !t.expired(p.segment, p.at, edge(now)) {
-		f(&p)
+	if len(s.versions.of(l)) > 1 { // a look moves the row of another version here
+		if _, err := s.oneOfVersions(key, l, weir.Ask{Verb: weir.Peek}); err != nil {
+			return err
+		}
+	}
+	slots, now := []slot{{table: s.tables.of(l), tag: s.tables.tag(key, l)}}, s.clock.now(0)
+	if weir.CounterID(l) != 0 {
+		slots = append(slots, s.tables.changedSlot(key, l))
+	}
+	for _, p := range slots {
+		p.segment = p.table.lock(p.tag)
+		p.at, p.found = p.segment.find(p.tag)
+		if p.found = p.found && !p.table.expired(p.segment, p.at, edge(now)); p.found {
+			f(&p)
+		}
+		p.segment.mu.Unlock()
+		if p.found {
+			break
+		}
 	}
 	return nil
-}
-
-// cells returns the cells of a row that was found and is not empty.
-func (p *slot) cells() []int64 {
-	if p.table.slabs != nil {
-		return p.table.slabs.row(ref(p.segment.cells[p.at+1]))
-	}
-	return p.segment.row(p.at)
 }
 
 // Stats says how full a store is and what it had to do. Counts are since New.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -20,6 +21,38 @@ type slot struct {
 	tag     uint64
 	at      int
 	found   bool
+	// of is the limit by whose price the row is kept, nil for that of the op.
+	of *weir.Limit
+	// elders are those of a changed row, with cells in the row.
+	elders []version
+}
+
+// What stands in a changed row before its cells.
+const (
+	changedHead = 1 // cells before the first version
+	versionHead = 2 // cells of each before its own
+)
+
+// A version is a limit, and the cells that a key has under it until a stamp.
+type version struct {
+	l     *weir.Limit
+	cells []int64
+	until int64
+}
+
+// changedSlot returns where the changed row of a key would be.
+func (t *tables) changedSlot(key string, l *weir.Limit) slot {
+	p := slot{table: t.bySize[maxDirect+1], tag: max(maphash.String(t.seed, key)^weir.CounterID(l), 1)}
+	p.segment = p.table.segment(p.tag)
+	return p
+}
+
+// cells returns the cells of a row that was found and is not empty.
+func (p *slot) cells() []int64 {
+	if p.table.slabs != nil {
+		return p.table.slabs.row(ref(p.segment.cells[p.at+1]))
+	}
+	return p.segment.row(p.at)
 }
 
 // find looks for the row, and if there is none, for where to make one.
@@ -50,7 +83,7 @@ func (p *slot) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) 
 	if !ok {
 		return weir.Decision{}, false
 	}
-	d := l.Algorithm.Step(row, l, a)
+	d := p.apply(row, l, a)
 	switch {
 	case p.found:
 	case row[0] > edge(a.Now) && a.Verb != weir.Peek:
@@ -75,7 +108,7 @@ func (p *slot) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 		if !ok {
 			return nil, false
 		}
-		l.Algorithm.Step(row, l, f)
+		p.apply(row, l, f)
 	}
 	row, ok := p.row(l, a, must)
 	if !ok {
@@ -99,7 +132,17 @@ func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	if r != 0 {
 		row = sl.row(r)
 	}
-	need := l.Cells
+	if p.of != nil {
+		l = p.of
+	}
+	need, most := l.Cells, l.Cells
+	if len(p.elders) > 0 {
+		most += changedHead + versionHead
+		for _, v := range p.elders {
+			most += versionHead + v.l.Cells
+		}
+		need = most
+	}
 	if l.Traits()&weir.Grows != 0 {
 		need = l.Algorithm.(weir.Grower).Room(row[:min(len(row), l.Cells)], l, a)
 		need = roundWords(min(max(need, 1), l.Cells), l)
@@ -116,7 +159,7 @@ func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 		}
 		row = sl.row(n)
 	}
-	return row[:min(len(row), l.Cells)], true
+	return row[:min(len(row), most)], true
 }
 
 // refuseNew answers for a key that can neither be kept nor estimated.
@@ -162,7 +205,7 @@ func (p *slot) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decisi
 	if known > edge(a.Now) {
 		row[0] = known
 	}
-	d := l.Algorithm.Step(row, l, a)
+	d := p.apply(row, l, a)
 	if row[0] > known {
 		shard.Raise(p.tag, row[0])
 	}
@@ -181,5 +224,40 @@ func estimateUnits(o *overflow, l *weir.Limit, a weir.Ask, tag uint64) weir.Deci
 	d := stepWindow(o.window, tag, l, a)
 	o.matters(a.Now + micros.Of(d.ResetAfter))
 	d.Limit = l.From(weir.FromSketch)
+	return d
+}
+
+// apply runs the algorithm of l on a row. The elders of a changed row are charged as well.
+func (p *slot) apply(row []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	if len(p.elders) == 0 {
+		return p.applyOwn(row, l, a)
+	}
+	own := row[changedHead+versionHead:]
+	d := p.applyOwn(own, l, a)
+	row[0] = own[0]
+	for _, v := range p.elders {
+		if a.Verb == weir.Force || a.Verb == weir.Spend && d.Allowed() {
+			v.l.Algorithm.Step(v.cells, v.l, weir.Ask{Now: a.Now, Cost: a.Cost, ID: a.ID, Verb: weir.Force})
+		}
+		row[0] = max(row[0], v.until)
+	}
+	return d
+}
+
+// applyOwn is apply for a row of one version. If it is kept by the price of p.of, l decides
+// by what it is under its own, and the row is charged as it is.
+func (p *slot) applyOwn(row []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	if p.of == nil {
+		return l.Algorithm.Step(row, l, a)
+	}
+	cells := make([]int64, l.Cells)
+	l.Algorithm.(weir.Carrier).Carry(cells, l, row, p.of, a.Now)
+	d := l.Algorithm.Step(cells, l, a)
+	if a.Verb == weir.Spend {
+		if a.Verb = weir.Force; !d.Allowed() {
+			a.Verb = weir.Peek
+		}
+	}
+	p.of.Algorithm.Step(row[:p.of.Cells], p.of, a)
 	return d
 }

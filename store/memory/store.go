@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
@@ -39,6 +38,7 @@ type Store struct {
 	sketches sketches
 	board    board
 	sweeper  sweeper
+	versions versions
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -95,8 +95,8 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 			g.mu.Unlock()
 			return d, nil
 		}
-		d, _ := s.oneSlowly(t, g, tag, l, a)
-		return d, nil
+		d, _, err := s.oneSlowly(t, g, tag, key, l, a)
+		return d, err
 	}
 	d, _, err := s.one(key, l, weir.Ask{Cost: cost})
 	return d, err
@@ -121,28 +121,17 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64
 		g.mu.Unlock()
 		return d, a.Now, nil
 	}
-	d, now := s.oneSlowly(t, g, tag, l, a)
-	return d, now, nil
-}
-
-// refuses returns why nothing can be asked of l.
-func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
-	switch {
-	case s.closed.Load():
-		return weir.ErrClosed
-	case l.Cells == 0:
-		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
-	case l.Traits()&weir.Leases != 0 && a.ID == 0 && a.Verb != weir.Peek:
-		return weir.ErrNoLease
-	case l.Traits()&weir.Sketches != 0 && a.Verb == weir.Refund:
-		return weir.ErrRefund
-	}
-	return nil
+	return s.oneSlowly(t, g, tag, key, l, a)
 }
 
 // oneSlowly steps a key that is new, or whose cells are elsewhere. It unlocks g,
 // the segment of tag.
-func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a weir.Ask) (weir.Decision, int64) {
+func (s *Store) oneSlowly(t *table, g *segment, tag uint64, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
+	if len(s.versions.of(l)) > 1 {
+		g.mu.Unlock()
+		o, err := s.oneOfVersions(key, l, a)
+		return o.Decision, o.Now, err
+	}
 	full := false
 	for {
 		p := slot{table: t, segment: g, tag: tag}
@@ -150,7 +139,7 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a wei
 		if !p.needsRow() {
 			if d, ok := p.step(l, a, false); ok {
 				g.mu.Unlock()
-				return d, a.Now
+				return d, a.Now, nil
 			}
 			full = true // no memory for the row's cells
 		}
@@ -166,7 +155,7 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a wei
 				d := p.estimate(o, l, a)
 				g.mu.Unlock()
 				s.sketches.overflowed.Add(1)
-				return d, a.Now
+				return d, a.Now, nil
 			}
 			g.mu.Unlock()
 			s.sketches.open(l, a.Now)

@@ -24,3 +24,11 @@ func TestFamilyNeverMoreThanWritten(t *testing.T) {
 	t.Parallel()
 	storetest.RunBound(t, open)
 }
+
+func TestFamilyChangedNumbers(t *testing.T) {
+	t.Parallel()
+	storetest.RunChanges(t, open)
+	storetest.RunChangedWindows(t, open)
+	storetest.RunChangedCounters(t, open)
+	storetest.RunChangedForms(t, open, false)
+}

@@ -42,5 +42,5 @@ func (t *tables) tag(key string, l *weir.Limit) uint64 {
 
 // tagOf is tag of a key with the hash.
 func tagOf(hash uint64, l *weir.Limit) uint64 {
-	return max(hash^l.ID(), 1)
+	return max(hash^l.RowID(), 1)
 }

@@ -35,36 +35,6 @@ func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 	}
 }
 
-// takeAll decides ops in three moves, under the locks of all their segments. all
-// and locks lend their memory.
-func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
-	if s.closed.Load() {
-		return weir.ErrClosed
-	}
-	if err := s.locate(ops, all); err != nil {
-		return err
-	}
-	locks = s.hold(ops, all, locks)
-	now := locks.now(s.clock)
-	for i := range ops {
-		all[i].look(&ops[i], now)
-	}
-	weir.Resolve(ops)
-	moved := false
-	for i := range ops {
-		if !ops[i].Charged {
-			continue
-		}
-		p := &all[i]
-		found := p.found
-		p.charge(&ops[i], now, moved)
-		// A row that was made may stand where that of a later op was.
-		moved = moved || p.found != found
-	}
-	locks.unlock()
-	return nil
-}
-
 // takeSingle takes an op that stands alone: its answer is the request's.
 func (s *Store) takeSingle(o *weir.Op) error {
 	if err := checkCost(o); err != nil {
@@ -74,14 +44,13 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	if err != nil {
 		return err
 	}
-	o.Decision, o.Now, o.Borrowed = d, now, false
+	charged := o.Verb == weir.Force
 	switch o.Verb {
 	case weir.Spend:
-		o.Charged = d.Allowed()
+		charged = d.Allowed()
 	case weir.Refund: // of a key that has no room, a sketch takes nothing back
-		o.Charged = d.Guarantee().Source != weir.FromSketch
-	default:
-		o.Charged = o.Verb == weir.Force
+		charged = d.Guarantee().Source != weir.FromSketch
 	}
+	o.Answer = weir.Answer{Decision: d, Now: now, Charged: charged}
 	return nil
 }

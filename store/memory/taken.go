@@ -1,10 +1,9 @@
 package memory
 
 import (
-	"time"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/sketch"
+	"hash/maphash"
 )
 
 // A taken is an op on its way: where its key is kept, one way or another.
@@ -16,36 +15,42 @@ type taken struct {
 	window   *sketch.Window // of an approximate limit
 	overflow *overflow      // for a key without a row
 	full     bool           // no room was found for a row
+	versions []*weir.Limit  // of the limit, if no row was found at first
+	crowded  bool           // no room was found for a changed row
 }
 
-// look fills the answer to a Peek.
+// look answers a Peek of o, as which an op that refuses without being asked is taken.
 func (p *taken) look(o *weir.Op, now int64) {
-	o.Now = now
-	if p.table == nil {
-		return
+	d := o.Decision
+	if p.table != nil {
+		d = p.peek(o, now)
 	}
+	o.Answer = weir.Answer{Decision: d, Now: now}
+}
+
+// peek returns what a Peek of o says.
+func (p *taken) peek(o *weir.Op, now int64) weir.Decision {
 	a := weir.Ask{Now: now, Cost: p.earlier + o.Cost + o.Headroom, ID: o.ID, Verb: weir.Peek}
 	if o.Cost == 0 && o.Headroom == 0 {
 		a.Cost = 0
 	}
 	switch {
 	case p.found && p.table.slabs == nil:
-		o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
+		return p.apply(p.segment.row(p.at), o.Limit, a)
 	case p.window != nil:
-		o.Decision = stepWindow(p.window, p.tag, o.Limit, a)
+		return stepWindow(p.window, p.tag, o.Limit, a)
 	case p.overflow != nil:
 		p.find(now)
-		o.Decision = p.estimate(p.overflow, o.Limit, a)
 		p.table.sketches.overflowed.Add(1)
-	default:
-		p.find(now)
-		if !p.ready(o, a) {
-			p.overflow = refusing
-			o.Decision = refuseNew(o.Limit, a)
-			return
-		}
-		o.Decision, _ = p.step(o.Limit, a, true)
+		return p.estimate(p.overflow, o.Limit, a)
 	}
+	p.find(now)
+	if !p.ready(o, a) {
+		p.overflow = refusing
+		return refuseNew(o.Limit, a)
+	}
+	d, _ := p.step(o.Limit, a, true)
+	return d
 }
 
 // ready makes the row of a growing key as long as charging it will need, and
@@ -68,40 +73,52 @@ func (p *taken) charge(o *weir.Op, now int64, moved bool) {
 	if p.table == nil {
 		return
 	}
-	retry := o.Decision.RetryAfter
+	d, retry := o.Decision, o.Decision.RetryAfter
 	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
 	switch {
 	case p.found && !moved && p.table.slabs == nil:
-		o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
-		keepRefusal(o, retry)
+		d = p.apply(p.segment.row(p.at), o.Limit, a)
 	case p.window != nil:
 		// Others may have raised the estimate since the look; the key itself has
 		// spent nothing, so what was allowed still is.
 		if a.Verb == weir.Spend {
 			a.Verb = weir.Force
 		}
-		o.Decision = stepWindow(p.window, p.tag, o.Limit, a)
-		o.Decision.RetryAfter = retry
+		d = stepWindow(p.window, p.tag, o.Limit, a)
+		d.RetryAfter = retry
 	case p.overflow != nil:
 		if a.Verb == weir.Refund || !p.overflow.keeps() {
-			o.Charged = false
+			o.Answer = o.WithCharge(false, o.Borrowed)
 			return
 		}
 		a.Verb = weir.Force
 		p.find(now)
-		o.Decision = p.estimate(p.overflow, o.Limit, a)
-		o.Decision.RetryAfter = retry
+		d = p.estimate(p.overflow, o.Limit, a)
+		d.RetryAfter = retry
 	default:
 		p.find(now)
-		o.Decision, _ = p.step(o.Limit, a, true)
-		keepRefusal(o, retry)
+		d, _ = p.step(o.Limit, a, true)
 	}
+	// What was refused for the sake of its reserve stays refused though it is charged: the
+	// cost alone would have passed.
+	if retry != 0 && d.RetryAfter == 0 && o.Verb != weir.Refund {
+		d.RetryAfter = retry
+	}
+	o.Answer = o.WithDecision(d)
 }
 
-// keepRefusal keeps an op refused that was charged though it was refused for the
-// sake of its reserve: the cost alone would have passed.
-func keepRefusal(o *weir.Op, retry time.Duration) {
-	if retry != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
-		o.Decision.RetryAfter = retry
+// others calls f with the places of the rows that the versions of o's limit would have,
+// but for its own, and without a limit with that of the changed row.
+func (p *taken) others(t *tables, o *weir.Op, f func(l *weir.Limit, at slot)) {
+	if len(p.versions) < 2 {
+		return
+	}
+	f(nil, t.changedSlot(o.Key, o.Limit))
+	hash := maphash.String(t.seed, o.Key)
+	for _, l := range p.versions {
+		if tag := tagOf(hash, l); tag != p.tag {
+			at := t.of(l)
+			f(l, slot{table: at, tag: tag, segment: at.segment(tag)})
+		}
 	}
 }

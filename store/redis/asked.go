@@ -18,6 +18,7 @@ type asked struct {
 	again  bool // an earlier op has the same key
 	shared bool // another op has the same key
 	pool   bool // the op after this one is its pool
+	elders []*plan
 
 	now      int64
 	fits     bool // allowed when it was looked at
@@ -33,7 +34,7 @@ func rowOf(g []*asked) (row uint32, ok bool) {
 		return 0, false
 	}
 	for _, a := range g {
-		if !transport.IsSpend(a.Op) || a.shared || a.plan.twin.Collection {
+		if !transport.IsSpend(a.Op) || a.shared || a.plan.twin.Collection || a.elders != nil {
 			return 0, false
 		}
 		row = row<<8 | a.plan.inRow()

@@ -78,7 +78,7 @@ func (n *pipeline) sendRepaired(c *call) {
 func (n *pipeline) settle(c *call, err error) {
 	s := n.store
 	if err != nil {
-		err = s.explained(err)
+		err = n.explained(err)
 	}
 	carrier := c.carrier
 	c.recycle()

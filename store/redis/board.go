@@ -83,16 +83,16 @@ func runDocument(ctx context.Context, s *Store, script *rueidis.Lua, name string
 	ctx, cancel := context.WithTimeout(ctx, s.opt.callTimeout())
 	defer cancel()
 	p := s.nodes.route(t)
-	client, err := p.reach()
-	if err != nil {
-		return documentReply{}, err
-	}
-	values, err := script.Exec(ctx, client, []string{key}, args).ToArray()
-	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "WRONGTYPE") {
+	var values []rueidis.RedisMessage
+	err := p.ask(func(client rueidis.Client) (err error) {
+		values, err = script.Exec(ctx, client, []string{key}, args).ToArray()
+		return err
+	})
+	if e, ok := replyError(err); ok && strings.Contains(e.Error(), "WRONGTYPE") {
 		return documentReply{}, fmt.Errorf("store redis: %w: %s holds something else", documents.ErrDocument, key)
 	}
 	if err != nil {
-		return documentReply{}, s.explain(err)
+		return documentReply{}, err
 	}
 	var r documentReply
 	if len(values) < 2 {

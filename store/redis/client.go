@@ -44,10 +44,12 @@ func (a *address) option(hosts []string) rueidis.ClientOption {
 		o.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 5}
 		o.PipelineMultiplex = 1
 	}
-	if a.socket {
-		o.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", path)
+	o.DialCtxFn = func(ctx context.Context, to string, d *net.Dialer, conf *tls.Config) (net.Conn, error) {
+		network := "tcp"
+		if a.socket {
+			network = "unix"
 		}
+		return a.files.Dial(ctx, d, conf, network, to)
 	}
 	return o
 }

@@ -20,7 +20,6 @@ type cluster struct {
 	store   *Store
 	ranges  [ranges]slotRange
 	outage  *faults.Outage
-	client  rueidis.Client
 	ctx     context.Context
 	stop    context.CancelFunc
 	looking sync.WaitGroup
@@ -33,8 +32,8 @@ type slotRange struct {
 	trying atomic.Bool
 }
 
-func (a *address) newCluster(s *Store, client rueidis.Client) *cluster {
-	c := &cluster{store: s, client: client}
+func (a *address) newCluster(s *Store, l *link) *cluster {
+	c := &cluster{store: s}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.outage = faults.NewOutage(a.Logger, "part of the cluster down; limits of its keys follow on_store_error", "cluster recovered")
 	for n, missing := 0, len(c.ranges); missing > 0; n++ {
@@ -45,7 +44,7 @@ func (a *address) newCluster(s *Store, client rueidis.Client) *cluster {
 		}
 	}
 	for i := range c.ranges {
-		c.shards = append(c.shards, newPipeline(s, i, client))
+		c.shards = append(c.shards, &pipeline{i, s, l})
 	}
 	return c
 }
@@ -89,14 +88,19 @@ func (c *cluster) opened(_ int, err error) {
 
 // probe asks the server of a range for a key that there is not.
 func (c *cluster) probe(ctx context.Context, shard int) error {
-	if err := c.client.Do(ctx, c.client.B().Get().Key(c.ranges[shard].probe).Build()).Error(); isLoss(err) {
-		return err
+	n := c.shards[shard]
+	var err error
+	n.use(func(client rueidis.Client) {
+		err = client.Do(ctx, client.B().Get().Key(c.ranges[shard].probe).Build()).Error()
+	})
+	if n.hear(err); !isLoss(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func (c *cluster) close() {
 	c.stop()
-	c.client.Close()
+	c.shards[0].close() // all have one link
 	c.looking.Wait()
 }

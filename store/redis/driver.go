@@ -63,7 +63,7 @@ func (d driver) bind(q *transport.Queue) {
 	d.bound.Store(q)
 	if r, ok := d.nodes.(*ring); ok {
 		for i, err := range r.down {
-			if err != nil && r.shards[i].client() == nil {
+			if err != nil && !r.shards[i].hasClient() {
 				q.Trip(i, err)
 			}
 		}
@@ -127,12 +127,8 @@ func (d driver) Check(ops []weir.Op) error {
 	return err
 }
 
-// LeavesTrace implements transport.Divider: only what algorithms lend can be given back
-// without a trace, and of those not what a sliding window was charged: when its last unit
-// came is not kept twice.
-func (d driver) LeavesTrace(l *weir.Limit) bool {
-	return l.Traits()&weir.Lends == 0 || l.Algorithm == algorithm.SlidingWindow
-}
+// LeavesTrace implements transport.Divider.
+func (d driver) LeavesTrace(l *weir.Limit) bool { return algorithm.LeavesTrace(l) }
 
 // Undone implements transport.Divider.
 func (d driver) Undone(ops int, err error) {

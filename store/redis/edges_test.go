@@ -120,7 +120,7 @@ func (tr *trace) life(t *testing.T, l *weir.Limit) (refused int) {
 		} else if tr.IntN(2) == 0 {
 			o.ID = tr.receipts[tr.IntN(len(tr.receipts))]
 			if tr.IntN(2) == 0 {
-				o.ChargedAt = max(tr.now-tr.near(period), 1)
+				o.FlowsFrom = max(tr.now-tr.near(period), 1)
 			}
 		}
 		ops := []weir.Op{o}
@@ -131,7 +131,7 @@ func (tr *trace) life(t *testing.T, l *weir.Limit) (refused int) {
 		log = append(log, fmt.Sprintf("at %d %s %d (%d): %v", tr.now, o.Verb, o.Cost, o.ID, want))
 		if got := ops[0]; got.Decision != want || got.Now != tr.now {
 			t.Fatalf("%v\nstep %d at %d: %s %d of %d per %v, burst %d, id %d charged at %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", strings.Join(log, "\n"), n, tr.now,
-				o.Verb, o.Cost, l.Count, l.Period, l.Burst, o.ID, o.ChargedAt, l.Params, got.Decision, got.Now, want, cells)
+				o.Verb, o.Cost, l.Count, l.Period, l.Burst, o.ID, o.FlowsFrom, l.Params, got.Decision, got.Now, want, cells)
 		}
 		if !want.Allowed() {
 			refused++

@@ -12,7 +12,7 @@ func (d driver) encode(n *pipeline, ops []weir.Op) (*call, error) {
 	var c *call
 	var err error
 	if isSingle(ops) {
-		c, err = d.encodeSingle(&ops[0])
+		c, err = d.encodeSingle(ops)
 	} else {
 		c, err = d.encodeGroup(ops)
 	}
@@ -29,7 +29,8 @@ func isSingle(ops []weir.Op) bool {
 	return len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Headroom == 0 && !ops[0].Penalize
 }
 
-func (d driver) encodeSingle(o *weir.Op) (*call, error) {
+func (d driver) encodeSingle(ops []weir.Op) (*call, error) {
+	o := &ops[0]
 	if uint64(o.Cost) > weir.MaxCost {
 		return nil, weir.ErrCost
 	}
@@ -39,6 +40,9 @@ func (d driver) encodeSingle(o *weir.Op) (*call, error) {
 	pl, err := d.plans.of(o.Limit, d.clock)
 	if err != nil {
 		return nil, err
+	}
+	if pl.family != nil && pl.family.isChanged(pl.version) {
+		return d.encodeGroup(ops)
 	}
 	c := newCall(pl.row)
 	if o.Verb != weir.Spend || pl.row == nil {
@@ -72,9 +76,9 @@ func (d driver) decodeSingle(c *call) error {
 		return errSpoilt
 	}
 	now, allowed := c.reply[0]>>1, c.reply[0]&1 == 1
-	o.Decision = pl.algorithm.Describe(o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}, allowed, c.reply[1:])
-	d.label(c.to, o, &o.Decision)
-	o.Now, o.Borrowed = now, false
-	o.Charged = o.Verb == weir.Force || o.Verb == weir.Refund || o.Verb == weir.Spend && o.Decision.Allowed()
+	a := pl.algorithm.Describe(o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}, allowed, c.reply[1:])
+	d.label(c.to, o, &a)
+	charged := o.Verb == weir.Force || o.Verb == weir.Refund || o.Verb == weir.Spend && a.Allowed()
+	o.Answer = weir.Answer{Decision: a, Now: now, Charged: charged}
 	return nil
 }

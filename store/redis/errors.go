@@ -83,6 +83,13 @@ func Refused(err error) bool {
 // Lost reports whether a server of a ring was not asked, as it is lost.
 func Lost(err error) bool { return errors.Is(err, errLost) }
 
+// What is wrong where several words of errors say so.
+const (
+	anotherName = "the server's certificate is for another name: give that by tls_server_name"
+	notTaken    = "the server does not take the certificate of tls_cert: name one that has not expired, of an authority that it knows"
+	hungUp      = "the server hung up: if it speaks TLS write rediss:// for redis://, and if it wants a certificate name one that it takes by tls_cert and tls_key"
+)
+
 // explain says what a human can do about an error of a server.
 func explain(err error) error {
 	switch {
@@ -113,9 +120,16 @@ func explain(err error) error {
 		{"LOADING", "the server is reading its data from disk"},
 		{"first record does not look like a TLS handshake", "the server does not speak TLS on this port: write redis:// for rediss://"},
 		{"certificate signed by unknown authority", "name the authority of the server's certificate by tls_ca"},
+		{"cannot validate certificate for", anotherName},
+		{"certificate is valid for", anotherName},
+		{"certificate is not valid for any names", anotherName},
+		{"certificate has expired or is not yet valid", "renew the server's certificate, or set the clock of this machine"},
+		{"tls: expired certificate", notTaken},
+		{"tls: bad certificate", notTaken},
+		{"tls: unknown certificate", notTaken}, // or its authority
 		{"certificate required", "the server wants a certificate: name one by tls_cert and tls_key"},
-		{"connection reset by peer", "the server hung up: if it speaks TLS write rediss:// for redis://, and if it wants a certificate name one by tls_cert and tls_key"},
-		{"broken pipe", "the server hung up: if it speaks TLS write rediss:// for redis://, and if it wants a certificate name one by tls_cert and tls_key"},
+		{"connection reset by peer", hungUp},
+		{"broken pipe", hungUp},
 		{"connection refused", "nobody listens there: is the server up, and the port right?"},
 		{"no such host", "no such host: check the name"},
 		{"no such file or directory", "no such socket: is the server up, and its unixsocket set?"},
@@ -147,6 +161,14 @@ func (e *RejectedError) Unwrap() error { return e.Err }
 // them.
 var unserved = []string{
 	"OOM ", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOAUTH", "NOSCRIPT", "TRYAGAIN", "MOVED ", "ASK ", "CROSSSLOT",
+}
+
+// hasLeft reports whether a server that was a primary says that it serves no longer, or not
+// yet, though its name may lead to another by now.
+func hasLeft(err error) bool {
+	return err != nil && Refused(err) && slices.ContainsFunc(
+		[]string{"READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "MISCONF", "NOAUTH"},
+		func(sign string) bool { return strings.Contains(err.Error(), sign) })
 }
 
 // isRejection reports whether err is what a script said of the keys or limits that it
@@ -182,7 +204,8 @@ func (e *PartError) Error() string { return e.Err.Error() }
 func (e *PartError) Unwrap() error { return e.Err }
 
 // errLost: the keys of a lost part wait for it, or all parts are lost.
-var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy, or the limit is pinned")
+var errLost = errors.New("store redis: the server does not answer, as was logged with the reason")
+var errLostPart = fmt.Errorf("%w, and no other takes over its keys: it is one of a cluster, or ring_on_loss is policy, or the limit is pinned", errLost)
 
 // isLoss reports whether an error says that the server is away or does not serve yet,
 // not that it refuses.

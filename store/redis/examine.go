@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -60,13 +61,20 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 	switch policy := facts["maxmemory_policy"]; {
 	case facts["maxmemory"] == "0":
 	case strings.HasPrefix(policy, "allkeys-"):
-		a.Logger.Warn("server evicts keys when its memory is full, and their limits count from zero; set maxmemory-policy to noeviction or volatile-ttl",
+		a.logOnce(slog.LevelWarn, "server evicts keys when its memory is full, and their limits count from zero; set maxmemory-policy to noeviction or volatile-ttl",
 			"store", a.text, "maxmemory_policy", policy)
 	case strings.HasPrefix(policy, "volatile-") && policy != "volatile-ttl":
-		a.Logger.Info("server evicts expiring keys, such as those of limits, when its memory is full; maxmemory-policy volatile-ttl evicts the least important first",
+		a.logOnce(slog.LevelInfo, "server evicts expiring keys, such as those of limits, when its memory is full; maxmemory-policy volatile-ttl evicts the least important first",
 			"store", a.text, "maxmemory_policy", policy)
 	}
 	return nil
+}
+
+// logOnce logs what can be lived with, once: servers are examined as often as they are reached.
+func (a *address) logOnce(level slog.Level, what string, args ...any) {
+	if _, was := a.logged.LoadOrStore(what, true); !was {
+		a.Logger.Log(context.Background(), level, what, args...)
+	}
 }
 
 // probe is a script with what every other script does: it tells whether the user
@@ -87,7 +95,7 @@ func (a *address) compareClocks(ctx context.Context, client rueidis.Client) erro
 	}
 	here := before.Add(time.Since(before) / 2)
 	if drift := time.UnixMicro(us).Sub(here); drift.Abs() > maxDrift {
-		a.Logger.Warn("clocks of the server and of this machine differ; synchronize both with NTP",
+		a.logOnce(slog.LevelWarn, "clocks of the server and of this machine differ; synchronize both with NTP",
 			"store", a.text, "difference", drift.Round(time.Millisecond))
 	}
 	return nil
@@ -121,13 +129,17 @@ func schemeOf(text string) string {
 	return scheme + "://"
 }
 
-// connectServer connects to a server of a ring and checks it.
-func (a *address) connectServer(ctx context.Context, host string) (rueidis.Client, error) {
-	client, err := rueidis.NewClient(a.option([]string{host}))
+// connectServers connects to a server, or to all, and checks it. Those of a cluster are
+// examined before.
+func (a *address) connectServers(ctx context.Context, hosts []string) (rueidis.Client, error) {
+	client, err := rueidis.NewClient(a.option(hosts))
 	if err != nil {
 		return nil, err
 	}
-	if err = a.examine(ctx, client); err == nil {
+	if a.kind != clustered {
+		err = a.examine(ctx, client)
+	}
+	if err == nil {
 		err = a.compareClocks(ctx, client)
 	}
 	if err != nil {

@@ -24,6 +24,12 @@ func open(t testing.TB, url string, opt Options) *Store {
 	if opt.Prefix == "" {
 		opt.Prefix = newPrefix()
 	}
+	return openShared(t, url, opt)
+}
+
+// openShared opens a store whose keys others have too.
+func openShared(t testing.TB, url string, opt Options) *Store {
+	t.Helper()
 	s, err := Open(t.Context(), url, opt)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/redis/rueidis"
+
 	"github.com/weirlimit/weir"
 )
 
@@ -14,15 +16,15 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	if err != nil {
 		return nil, false, err
 	}
-	client, err := p.reach()
-	if err != nil {
-		return nil, false, err
-	}
 	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	there, err := client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
+	var there int64
+	err = p.ask(func(client rueidis.Client) (err error) {
+		there, err = client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
+		return err
+	})
 	if err != nil || there == 0 {
-		return nil, false, s.explain(err)
+		return nil, false, err
 	}
 	pl, err := s.plans.of(l, s.clock)
 	if err != nil {
@@ -30,7 +32,7 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	}
 	c := newCall(pl.single)
 	c.keys = append(c.keys, name)
-	c.args = append(c.args, verbs[weir.Peek], "0")
+	c.args = append(c.args, "look", "0")
 	c.args = pl.appendSpan(c.args, l, 0)
 	c.args = append(c.args, pl.consts...)
 	if _, err := s.do(asked, p, c); err != nil {
@@ -48,14 +50,20 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 	if err != nil {
 		return false, err
 	}
+	names := []string{name}
+	if pl, err := s.plans.of(l, s.clock); err == nil {
+		for _, e := range pl.elders(s.clock) {
+			names = append(names, s.opt.Prefix+":{"+tag(key)+e.suffix)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, err := p.reach()
-	if err != nil {
-		return false, err
-	}
-	n, err := client.Do(ctx, client.B().Del().Key(name).Build()).AsInt64()
-	return n > 0, s.explain(err)
+	var n int64
+	err = p.ask(func(client rueidis.Client) (err error) {
+		n, err = client.Do(ctx, client.B().Del().Key(names...).Build()).AsInt64()
+		return err
+	})
+	return n > 0, err
 }
 
 // Name returns the name of key under l in Redis, for those who look there.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/neighbor"
 )
 
 // The name of a key in Redis is PREFIX:{KEY}:LIMIT. In a cluster only what is
@@ -14,15 +15,26 @@ import (
 //
 // KEY is the op's key. Braces in it are escaped, else a client could choose the
 // slot that its key falls into, and so is the percent sign that escapes them. A
-// key longer than maxTag is told by its hash; the empty key is a percent sign.
+// key longer than maxTag is told by its hash; the empty key is a percent sign. What lies
+// beside a key, as a mark of its calls does, has a name of its own behind the brace:
+// PREFIX:{KEY}NAME}:LIMIT.
 //
 // LIMIT is a hash of the limit's scope, algorithm and layout.
 
 // maxTag is the longest key, escaped, that is written out, in bytes.
 const maxTag = 96
 
-// tag returns what stands for key between the braces.
+// tag returns what stands for key between the braces, and with what lies beside another
+// behind them.
 func tag(key string) string {
+	if key, name, ok := neighbor.Cut(key); ok {
+		return escaped(key) + "}" + escaped(name)
+	}
+	return escaped(key)
+}
+
+// escaped is tag of a key that lies beside none.
+func escaped(key string) string {
 	if key == "" {
 		return "%"
 	}
@@ -30,8 +42,8 @@ func tag(key string) string {
 		return key
 	}
 	if len(key) <= maxTag {
-		if escaped := escape.Replace(key); len(escaped) <= maxTag {
-			return escaped
+		if text := escape.Replace(key); len(text) <= maxTag {
+			return text
 		}
 	}
 	// 128 bits: that two of 2^40 keys share a name has a chance of 2^-49. No
@@ -56,6 +68,7 @@ const slots = 16384
 // variant, as the Redis Cluster specification has it.
 func slotOf(tag string) int {
 	var crc uint16
+	tag, _, _ = strings.Cut(tag, "}")
 	for i := range len(tag) {
 		crc = crc<<8 ^ crc16[byte(crc>>8)^tag[i]]
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/neighbor"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -22,9 +23,16 @@ func FuzzTag(f *testing.F) {
 	f.Add(strings.Repeat("x", 96), strings.Repeat("x", 97))
 	f.Add(strings.Repeat("{", 32), strings.Repeat("{", 33))
 	f.Add("%#abc", "\x00\r\n")
+	f.Add(neighbor.Key("a", "b"), neighbor.Key("a", neighbor.Key("b", "}")))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, key := range []string{a, b} {
-			if got := tag(key); got == "" || len(got) > maxTag || strings.ContainsAny(got, "{}") {
+			got := tag(key)
+			if with, _, ok := neighbor.Cut(key); ok {
+				if got, _, ok = strings.Cut(got, "}"); !ok || got != escaped(with) {
+					t.Errorf("%q does not lie beside %q: %q", key, with, got)
+				}
+			}
+			if got == "" || len(got) > maxTag || strings.ContainsAny(got, "{}") {
 				t.Errorf("%q has the tag %q", key, got)
 			}
 		}
@@ -38,7 +46,7 @@ func FuzzTag(f *testing.F) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t, "--cluster-enabled", "yes")
-	for _, key := range []string{"", "user:42", "{", "}", "{}", "a{b}c", "%", "\x00\r\n\xff", strings.Repeat("long", 1000), "Grüße"} {
+	for _, key := range []string{"", "user:42", "{", "}", "{}", "a{b}c", "%", "\x00\r\n\xff", strings.Repeat("long", 1000), "Grüße", neighbor.Key("{", "}"), neighbor.Key("user:42", "mark")} {
 		name := "weir:{" + tag(key) + "}:x"
 		if got := r.Do(t, "CLUSTER", "KEYSLOT", name); got != int64(slotOf(tag(key))) {
 			t.Errorf("%q is in slot %v, we say %d", name, got, slotOf(tag(key)))
@@ -143,6 +151,15 @@ func TestKeysExpire(t *testing.T) {
 	if err := s.Take(t.Context(), full); err != nil {
 		t.Fatal(err)
 	}
+	servertest.Await(t, "the limits to be listed", func() bool {
+		ls, n := &s.plans.list, 0
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		for _, versions := range ls.known {
+			n += len(versions)
+		}
+		return len(ls.mine) == n
+	})
 	written := writes(t, r)
 	for range 20 {
 		for _, ops := range [][]weir.Op{{{Key: "k", Limit: l, Cost: 1}}, {{Key: "k", Limit: log, Cost: 1}}, full} {

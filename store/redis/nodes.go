@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -26,20 +27,20 @@ type nodes interface {
 }
 
 // A route is a pipeline to a server. Keys of one slot are decided in one script: that of a
-// cluster, or the number of a server.
+// cluster, or the number of a server, below zero while that has the keys of another.
 type route struct {
 	*pipeline
 	slot   int
 	server *server // of a ring
 }
 
-// reach returns the client of the place, unless it is lost: then there may be
-// none.
-func (p *route) reach() (rueidis.Client, error) {
+// ask runs f with the client of the server, unless that is lost: then there may be none.
+func (p *route) ask(f func(rueidis.Client) error) (err error) {
 	if p.isLost() {
-		return nil, p.store.about(errLost)
+		return p.store.about(errLost)
 	}
-	return p.client(), nil
+	p.use(func(client rueidis.Client) { err = p.explain(f(client)) })
+	return err
 }
 
 // one is a single server, or a primary that Sentinels watch over; and what a store of
@@ -52,7 +53,18 @@ func (o one) route(string) route { return route{pipeline: o.shards[0]} }
 
 func (o one) isMoved(*pipeline, string) bool { return false }
 
-func (o one) probe(context.Context, int) error { return nil } // it is never lost
+// probe asks for a write that changes nothing, of a key that there is not: a server whose memory
+// is full refuses it, though it reads, and lets some scripts write. It is never lost.
+func (o one) probe(ctx context.Context, _ int) (err error) {
+	p := o.shards[0]
+	p.use(func(client rueidis.Client) {
+		err = client.Do(ctx, client.B().Setrange().Key(p.store.opt.Prefix+":{probe}:probe").Offset(0).Value("").Build()).Error()
+	})
+	if err != nil && Refused(err) && strings.Contains(err.Error(), "OOM ") {
+		return p.explain(err)
+	}
+	return nil
+}
 
 func (o one) opened(int, error) {}
 
@@ -83,7 +95,7 @@ func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error)
 	}
 	if err != nil {
 		s.stats.errors.Add(1)
-		return false, s.about(s.explained(err))
+		return false, s.about(p.explained(err))
 	}
 	return c.reply[0]&1 == 1, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -41,7 +42,12 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	if s.nodes, err = a.connect(ctx, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
-	s.queue = transport.NewOwn(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight})
+	s.queue = transport.NewOwn(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight, Mark: transport.NewMark(algorithm.FixedWindow)})
+	ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	if s.plans.list.wake = make(chan struct{}, 1); head == serverTime {
+		_ = s.sync(ctx) // it is tried again, and told then
+		s.ending.Go(func() { s.keepListed(ctx) })
+	}
 	return s, nil
 }
 
@@ -59,22 +65,14 @@ func (a *address) connect(ctx context.Context, s *Store) (nodes, error) {
 			return nil, err
 		}
 	}
-	client, err := rueidis.NewClient(a.option(a.hosts))
+	connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, a.hosts) }
+	client, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	l := newLink(a.text, a.Logger, client, connect)
 	if a.kind != clustered {
-		err = a.examine(ctx, client)
+		return one{[]*pipeline{{0, s, l}}}, nil
 	}
-	if err == nil {
-		err = a.compareClocks(ctx, client)
-	}
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	if a.kind != clustered {
-		return one{[]*pipeline{newPipeline(s, 0, client)}}, nil
-	}
-	return a.newCluster(s, client), nil
+	return a.newCluster(s, l), nil
 }

@@ -3,7 +3,11 @@ package redis
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -161,7 +165,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Errorf("%s: %v", a.Name(), err)
 		}
 	}
-	if n := r.Do(t, "DBSIZE"); n != int64(0) {
+	if n := countersOf(t, r); n != 0 {
 		t.Errorf("%v keys in database 0", n)
 	}
 }
@@ -215,4 +219,67 @@ func TestTLS(t *testing.T) {
 	}
 	refusesToOpen(t, "rediss://"+r.Addr+"?tls_ca="+filepath.Join(dir, "empty"), Options{}, "no PEM certificate")
 	refusesToOpen(t, "redis://"+r.Addr, Options{}, "write rediss://")
+}
+
+// TestFamilyTLSErrorsNameTheCure: whatever is wrong with a certificate, the server's or
+// the client's, the error names the setting that mends it, of a server, a ring and a
+// cluster and of what Sentinels are.
+func TestFamilyTLSErrorsNameTheCure(t *testing.T) {
+	t.Parallel()
+	certificate := func(change func(*x509.Certificate)) (cert, key string, pair tls.Certificate) {
+		return servertest.CertificateWith(t, t.TempDir(), "redis", change)
+	}
+	good, goodKey, goodPair := certificate(func(*x509.Certificate) {})
+	serves := func(cert tls.Certificate, clients tls.ClientAuthType) string {
+		pool := x509.NewCertPool()
+		pool.AddCert(goodPair.Leaf)
+		ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: clients, ClientCAs: pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					_, _ = io.Copy(io.Discard, c) // its handshake first
+					c.Close()
+				}()
+			}
+		}()
+		return ln.Addr().String()
+	}
+	f := func(addr, params, want string) {
+		t.Helper()
+		for _, kind := range []string{"rediss://%s?%s", "rediss+ring://%s?%s", "rediss+cluster://%s?%s", "rediss+sentinel://%s/primary?%s"} {
+			refusesToOpen(t, fmt.Sprintf(kind, addr, params), Options{Timeout: long}, want)
+		}
+	}
+	for _, c := range []struct {
+		change func(*x509.Certificate)
+		params string
+		want   string
+	}{
+		{func(c *x509.Certificate) { c.IPAddresses = nil }, "", "by tls_server_name"},
+		{func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"redis.example"} }, "", "by tls_server_name"},
+		{func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }, "", "by tls_server_name"},
+		{func(c *x509.Certificate) { c.DNSNames = []string{"redis.example"} }, "&tls_server_name=redis.other", "by tls_server_name"},
+		{func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "", "renew the server's certificate"},
+		{func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, "", "set the clock"},
+	} {
+		cert, _, pair := certificate(c.change)
+		f(serves(pair, tls.NoClientCert), "tls_ca="+cert+c.params, c.want)
+	}
+	f(serves(goodPair, tls.NoClientCert), "", "by tls_ca")
+	asks := serves(goodPair, tls.RequireAndVerifyClientCert)
+	f(asks, "tls_ca="+good, "by tls_cert and tls_key")
+	for _, change := range []func(*x509.Certificate){func(*x509.Certificate) {}, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }} {
+		cert, key, _ := certificate(change)
+		f(asks, "tls_ca="+good+"&tls_cert="+cert+"&tls_key="+key, "tls_cert")
+	}
+	other, _, _ := certificate(func(*x509.Certificate) {})
+	f(asks, "tls_ca="+good+"&tls_cert="+other+"&tls_key="+goodKey, "tls_cert, tls_key")
 }

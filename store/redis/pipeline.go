@@ -4,18 +4,18 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
 )
 
 // A pipeline sends calls of one shard to a client, as many at once as there are.
 type pipeline struct {
 	shard int
 	store *Store
-	// reached is the client, nil as long as the server never was.
-	reached atomic.Pointer[rueidis.Client]
+	*link
 }
 
 // maxBatch is the most calls that a worker sends at once.
@@ -29,45 +29,37 @@ const maxRows = 32
 // sent, at least: its callers are to have gone before.
 const timeout = time.Second
 
-func newPipeline(s *Store, shard int, client rueidis.Client) *pipeline {
-	n := &pipeline{shard: shard, store: s}
-	if client != nil {
-		n.reached.Store(&client)
-	}
-	return n
-}
-
 // isLost reports whether the server does not answer, and nobody waits for it.
 func (n *pipeline) isLost() bool { return n != nil && n.store.bound.Load().IsShardOpen(n.shard) }
 
-// client returns the client, nil if there is none.
-func (n *pipeline) client() rueidis.Client {
-	if c := n.reached.Load(); c != nil {
-		return *c
+// explain says what a human can do about an error of the server, which is heard.
+func (n *pipeline) explain(err error) error {
+	n.hear(err)
+	if n.store.closed.Load() {
+		return weir.ErrClosed
 	}
-	return nil
+	return explain(err)
 }
 
-// renew gives calls from now on another client, and returns the one before, nil
-// if there was none.
-func (n *pipeline) renew(client rueidis.Client) rueidis.Client {
-	if old := n.reached.Swap(&client); old != nil {
-		return *old
+// explained returns err as callers get it.
+func (n *pipeline) explained(err error) error {
+	switch {
+	case isSpoilt(err):
+		return err
+	case isRejection(err):
+		return &RejectedError{n.explain(err)}
 	}
-	return nil
-}
-
-// close ends the calls under way.
-func (n *pipeline) close() {
-	if client := n.client(); client != nil {
-		client.Close()
-	}
+	return n.explain(err)
 }
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read. It changes their order.
 func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
-	client := n.client()
+	n.use(func(client rueidis.Client) { n.runOn(ctx, client, live, whole, then) })
+}
+
+// runOn is run with a client.
+func (n *pipeline) runOn(ctx context.Context, client rueidis.Client, live []*call, whole bool, then func(*call, error)) {
 	commands := make(rueidis.Commands, 0, len(live))
 	ends := make([]int, 0, len(live))
 	for at := 0; at < len(live); at = ends[len(ends)-1] {

@@ -22,6 +22,11 @@ type plan struct {
 	from      int64
 	until     int64
 	one       []string // the span of a cost of 1
+	// Of the row, if anything is carried to or from it; for how long it matters, and how
+	// many units it has room for.
+	family      *family
+	version     *version
+	reach, room int64
 }
 
 // plans are those of a store. Limits can be made on the fly, so that there is no
@@ -32,6 +37,9 @@ type plans struct {
 	made    sync.Map // *weir.Limit -> *plan
 	count   atomic.Int64
 	singles sync.Map // number of a twin -> *script
+
+	families sync.Map // name, see familyOf -> *family
+	list     list
 }
 
 const maxPlans = 1 << 16
@@ -70,10 +78,20 @@ func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
 	}
 	if p.count.Add(1) > maxPlans {
 		p.made.Clear()
+		p.families.Clear()
 		p.count.Store(1)
 	}
+	p.join(pl, l, now)
 	p.made.Store(l, pl)
 	return pl, nil
+}
+
+// elders returns the plans of the rows that a key may have too, nil of most limits.
+func (p *plan) elders(clock func() int64) []*plan {
+	if p.family == nil {
+		return nil
+	}
+	return p.family.elders(p.version, clock)
 }
 
 // appendSpan appends what the twin is told of a cost.

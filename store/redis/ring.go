@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"math/bits"
-	"sync"
+	"strings"
 
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -26,10 +24,6 @@ type ring struct {
 	down    []error // of a server that was not reached yet, when the store was opened
 	seed    [sha256.Size]byte
 	wait    bool
-	connect func(ctx context.Context, host string) (rueidis.Client, error)
-	life    sync.Mutex
-	ended   bool // guarded by life
-	stopped sync.WaitGroup
 }
 
 // A server of a ring.
@@ -39,26 +33,25 @@ type server struct {
 	salt uint64
 	// pipeline has no client until the server was reached, while it is lost.
 	pipeline *pipeline
-	logger   *slog.Logger
 	outage   *faults.Outage
-	wrong    string // why it could not be used when it was last tried; the probe's
 }
 
 func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) {
-	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, down: make([]error, len(a.hosts))}
+	r := &ring{wait: a.OnLoss == OnLossWait, down: make([]error, len(a.hosts))}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
 	var missing []error
 	for i, host := range a.hosts {
-		client, err := a.connectServer(ctx, host)
-		s := &server{host: host, slot: i, salt: saltOf(host), logger: a.Logger}
+		connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, []string{host}) }
+		client, err := connect(ctx)
+		s := &server{host: host, slot: i, salt: saltOf(host)}
 		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
 			meanwhile = "limits of its keys follow on_store_error"
 		}
 		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
-		s.pipeline = newPipeline(store, i, client)
+		s.pipeline = &pipeline{i, store, newLink(host, a.Logger, client, connect)}
 		r.servers, r.shards = append(r.servers, s), append(r.shards, s.pipeline)
 		if err == nil {
 			continue
@@ -77,7 +70,7 @@ func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) 
 	return r, nil
 }
 
-func (r *ring) probe(ctx context.Context, shard int) error { return r.servers[shard].renew(ctx, r) }
+func (r *ring) probe(ctx context.Context, shard int) error { return r.shards[shard].renew(ctx) }
 
 func (r *ring) opened(shard int, err error) {
 	if !r.shards[shard].store.closed.Load() {
@@ -103,6 +96,7 @@ func score(key, salt uint64) uint64 {
 // hash returns the hash of a tag.
 func (r *ring) hash(tag string) uint64 {
 	var buf [sha256.Size + 2*maxTag]byte
+	tag, _, _ = strings.Cut(tag, "}") // what lies beside a key lies on its server
 	sum := sha256.Sum256(append(append(buf[:0], r.seed[:]...), tag...))
 	return binary.LittleEndian.Uint64(sum[:])
 }
@@ -125,46 +119,14 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 
 func (r *ring) route(tag string) route {
 	s, present := r.owners(r.hash(tag))
-	if !r.wait && present != nil {
-		s = present
+	slot := s.slot
+	if !r.wait && present != nil && present != s {
+		slot, s = -1-slot*len(r.servers)-present.slot, present
 	}
-	return route{pipeline: s.pipeline, slot: s.slot, server: s}
+	return route{pipeline: s.pipeline, slot: slot, server: s}
 }
 
 func (r *ring) isMoved(n *pipeline, key string) bool {
 	own, _ := r.owners(r.hash(tag(key)))
 	return own.pipeline != n
-}
-
-// renew connects to a lost server. Its client is made anew: each of the old one's
-// connections that has ended, and that nobody waits on, would fail one more call before
-// it is replaced.
-func (s *server) renew(ctx context.Context, r *ring) error {
-	client, err := r.connect(ctx, s.host)
-	if err != nil {
-		if !Unreachable(err) && err.Error() != s.wrong {
-			s.wrong = err.Error()
-			s.logger.Warn("ring server unusable", "server", s.host, "error", explain(err))
-		}
-		return err
-	}
-	r.life.Lock()
-	defer r.life.Unlock()
-	if r.ended {
-		client.Close()
-		return weir.ErrClosed
-	}
-	// Who sees that it is not lost sees the client too.
-	if old := s.pipeline.renew(client); old != nil {
-		r.stopped.Go(old.Close) // which waits for what it has sent
-	}
-	return nil
-}
-
-func (r *ring) close() {
-	r.life.Lock()
-	r.ended = true
-	r.life.Unlock()
-	r.stopped.Wait()
-	r.one.close()
 }

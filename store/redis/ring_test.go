@@ -98,6 +98,9 @@ func TestRingLosesAServer(t *testing.T) {
 	})
 	counted := 0
 	for key, mine := range its {
+		if (driver{s}.Part(key) < 0) != mine {
+			t.Errorf("%s, of the lost server %v, is of part %d", key, mine, driver{s}.Part(key))
+		}
 		d, err := s.TakeOne(t.Context(), key, l, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +280,7 @@ func TestRingOpensWithoutAServer(t *testing.T) {
 				t.Errorf("with all servers: %+v, %v", d, err)
 			}
 		})
-		if n := servers[1].Do(t, "DBSIZE"); n == int64(0) {
+		if countersOf(t, servers[1]) == 0 {
 			t.Error("the server that is back keeps nothing")
 		}
 		servers[1].Kill(t)

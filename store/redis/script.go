@@ -52,6 +52,8 @@ var (
 	saneLua string
 	//go:embed several.lua
 	multiLua string
+	//go:embed changed.lua
+	changedLua string
 )
 
 // serverTime is how a script tells the time: by the server's clock, in
@@ -109,23 +111,32 @@ func (s *scripts) alone(t *twin, text string) *script {
 	return newScript(s.time + withoutComments(saneLua) + withoutComments(t.Text) + fill.Replace(withoutComments(text)))
 }
 
+// withElders is the bit of a set of twins whose ops have elders, see changed.lua.
+const withElders = 1 << 63
+
 // multiScript returns the script that decides ops of the twins in set.
 func (s *scripts) multiScript(set uint64) *script {
 	return once(&s.multi, set, func() *script {
-		var text, names, collections strings.Builder
+		var text, functions, names, collections strings.Builder
 		text.WriteString(s.time)
 		for _, t := range twins {
 			if set&(1<<t.number) == 0 {
 				continue
 			}
 			text.WriteString(withoutComments(t.Text))
-			fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
+			fmt.Fprintf(&functions, "[%d] = %s, ", t.number, t.Name)
+			fmt.Fprintf(&names, "[%d] = '%s', ", t.number, t.Name)
 			fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
 		}
 		text.WriteString(withoutComments(saneLua))
 		text.WriteString(withoutComments(saveLua))
-		fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
-		text.WriteString(withoutComments(multiLua))
+		fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", functions.String(), collections.String())
+		fill := strings.NewReplacer("FETCH", "redis.call('GET', o.key)", "CHARGED", "", "OVER", "", "ELDERS", "")
+		if set&withElders != 0 {
+			fmt.Fprintf(&text, "local names = {%s}\n%s", names.String(), withoutComments(algorithm.SpentScript))
+			fill = strings.NewReplacer("FETCH", "fetch(o)", "CHARGED", "chargeElders(o)", "OVER", "for i = 1, n do outlast(ops[i]) end", "ELDERS", withoutComments(changedLua))
+		}
+		text.WriteString(fill.Replace(withoutComments(multiLua)))
 		return newScript(text.String())
 	})
 }

@@ -52,6 +52,9 @@ func (d driver) encodeGroup(ops []weir.Op) (*call, error) {
 		var set uint64
 		for _, a := range w.group {
 			set |= 1 << a.plan.twin.number
+			for _, e := range a.elders {
+				set |= 1<<e.twin.number | withElders
+			}
 		}
 		c = newCall(d.plans.scripts.multiScript(set))
 		d.appendGroup(c, w.group, pass)
@@ -93,7 +96,7 @@ func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
 		return asked{}, err
 	}
 	t := tag(o.Key)
-	a := asked{Op: o, plan: pl, tag: t, look: o.Cost + o.Headroom}
+	a := asked{Op: o, plan: pl, tag: t, look: o.Cost + o.Headroom, elders: pl.elders(d.clock)}
 	for i := range earlier {
 		e := &earlier[i]
 		if e.tag != t || e.plan.suffix != pl.suffix {
@@ -114,6 +117,8 @@ func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
 const (
 	wordsBefore = 2
 	wordsOfOp   = 9
+	// Of each elder, see changed.lua.
+	wordsOfElder = 4
 )
 
 // appendGroup makes the keys and arguments of several.lua.
@@ -122,7 +127,12 @@ func (d driver) appendGroup(c *call, g []*asked, pass bool) {
 	if pass {
 		c.args[1] = "1"
 	}
-	for range wordsOfOp * len(g) {
+	elders := len(c.args) + wordsOfOp*len(g)
+	words := elders
+	for _, a := range g {
+		words += wordsOfElder * len(a.elders)
+	}
+	for len(c.args) < words {
 		c.args = append(c.args, "")
 	}
 	for i, a := range g {
@@ -146,6 +156,18 @@ func (d driver) appendGroup(c *call, g []*asked, pass bool) {
 		copy(c.args[wordsBefore+wordsOfOp*i:], []string{
 			strconv.Itoa(a.plan.twin.number), a.need(), a.charge(), verbs[a.Commit()], idText(a.AskID()), consts, look, cost, a.mode(),
 		})
+	}
+	d.appendElders(c, g, elders)
+}
+
+// appendElders makes the keys of elders, and their words from an index on.
+func (d driver) appendElders(c *call, g []*asked, at int) {
+	for i, a := range g {
+		for _, e := range a.elders {
+			c.keys = append(c.keys, d.opt.Prefix+":{"+a.tag+e.suffix)
+			copy(c.args[at:], []string{strconv.Itoa(i + 1), strconv.Itoa(e.twin.number), strconv.Itoa(len(c.args)), strconv.FormatInt(a.Cost, 10)})
+			c.args, at = append(c.args, e.consts...), at+wordsOfElder
+		}
 	}
 }
 
@@ -207,10 +229,11 @@ func (d driver) finish(ops []weir.Op, all []asked) error {
 	for i := range all {
 		a := &all[i]
 		now = a.now
-		a.Decision = weir.Decision{Limit: a.Limit}
+		look := weir.Decision{Limit: a.Limit}
 		if !a.fits {
-			a.Decision.RetryAfter = weir.Never
+			look.RetryAfter = weir.Never
 		}
+		a.Answer = weir.Answer{Decision: look}
 	}
 	weir.Resolve(ops)
 	var err error
@@ -219,11 +242,11 @@ func (d driver) finish(ops []weir.Op, all []asked) error {
 		if a.Charged != a.charged {
 			err = fmt.Errorf("store redis: limit %q was charged %v where it should be %v: %w", a.Limit.Name, a.charged, a.Charged, errMismatch)
 		}
-		a.Charged = a.charged
-		a.Decision = a.decision
+		a.Answer = weir.Answer{Decision: a.decision, Charged: a.charged, Borrowed: a.Borrowed}
 	}
 	for i := range ops {
-		ops[i].Now = now
+		o := &ops[i]
+		o.Answer = weir.Answer{Decision: o.Decision, Now: now, Charged: o.Charged, Borrowed: o.Borrowed}
 	}
 	return err
 }

@@ -15,22 +15,26 @@
 --   mode     q: looking is charging, write once all pass; r: an earlier op has
 --            the same key, read again before charging; -: neither
 --
+-- FETCH reads a row, CHARGED follows a charge, and OVER the last one: see changed.lua for
+-- ELDERS.
+--
 -- Answers twice the time, plus one if all pass; for each op its flags, how many
 -- words its state has, the state; where it was refused and charged all the same,
 -- the state before too. Flags: 1 allowed when looked at, 2 charged, 4 allowed
 -- when charged, 8 two states follow.
 local peek = '1'
-local A, n, pass, ops = ARGV, ARGV[1] + 0, ARGV[2] == '1', {}
+local A, n, pass, ops, writes, latest = ARGV, ARGV[1] + 0, ARGV[2] == '1', {}, {}, {}
 
+ELDERS
 local function read(o)
   if collection[o.twin] then return nil end
-  return redis.call('GET', o.key)
+  return FETCH
 end
 
 for i = 1, n do
   local p = 9 * i - 7
   local o = {key = KEYS[i], twin = A[p + 1] + 0, need = A[p + 2], charge = A[p + 3], verb = A[p + 4], id = A[p + 5],
-    consts = A[p + 6] + 0, look = A[p + 7] + 0, cost = A[p + 8] + 0, mode = A[p + 9]}
+    consts = A[p + 6] + 0, look = A[p + 7] + 0, cost = A[p + 8] + 0, mode = A[p + 9], number = i}
   local verb = peek
   if o.mode == 'q' then verb = '0' end
   o.row = read(o)
@@ -53,7 +57,6 @@ end
 
 -- What is written is written when all is decided: an op that fails leaves none of the
 -- others charged. Collections are written by their twins, and so come last.
-local writes, latest = {}, {}
 local function keep(o)
   local write = o.said[1]
   if not write then return end
@@ -88,6 +91,7 @@ local function charge(o)
       o.flags = o.flags + 4
     end
     keep(o)
+    CHARGED
   elseif o.mode == 'q' and o.allowed then
     o.said = {twins[o.twin](o.key, o.row, now, peek, o.id, A, o.consts, o.look)}
     keep(o)
@@ -102,6 +106,7 @@ for i = 1, n do
   if collection[ops[i].twin] then charge(ops[i]) end
 end
 
+OVER
 local out = {now + now}
 if pass then out[1] = out[1] + 1 end
 for i = 1, n do

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type Store struct {
 	// store is closed, which life guards.
 	life   sync.Mutex
 	ending sync.WaitGroup
+	end    context.CancelFunc // of the list of versions
 	// version is what the server that was examined last calls itself.
 	version *atomic.Pointer[string]
 
@@ -51,6 +53,7 @@ func (s *Store) Close() error {
 	closed := s.closed.Swap(true)
 	s.life.Unlock()
 	if !closed {
+		s.end()
 		s.ending.Wait()
 		s.nodes.close()
 		s.queue.Close()
@@ -64,13 +67,6 @@ func (s *Store) clock() int64 {
 		return s.nowFunc()
 	}
 	return time.Now().UnixMicro()
-}
-
-func (s *Store) explain(err error) error {
-	if s.closed.Load() {
-		return weir.ErrClosed
-	}
-	return explain(err)
 }
 
 // refuses returns why nothing can be asked of l.
@@ -89,18 +85,10 @@ func (s *Store) about(err error) error {
 	if len(s.nodes.all()) == 1 || !isLoss(err) || isSpoilt(err) || s.bound.Load().IsOpen() {
 		return err
 	}
-	return &PartError{err}
-}
-
-// explained returns err as callers get it.
-func (s *Store) explained(err error) error {
-	switch {
-	case isSpoilt(err):
-		return err
-	case isRejection(err):
-		return &RejectedError{s.explain(err)}
+	if err == errLost {
+		err = errLostPart
 	}
-	return s.explain(err)
+	return &PartError{err}
 }
 
 // hasSlots reports whether the servers have a slot for each key, and a script takes keys

@@ -122,6 +122,9 @@ func newTrace(t *testing.T, url string, a weir.Algorithm) *trace {
 	for i, group := range variants(a) {
 		for _, l := range group {
 			l.Scope, l.Algorithm = fmt.Sprint("scope", i), a
+			if t := a.Traits(); t&weir.Lends != 0 && t&weir.Refills == 0 && a != algorithm.FixedWindow {
+				l.Scope += l.Period.String() // what is carried to other periods has tests of its own
+			}
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +238,7 @@ func (tr *trace) ask(t *testing.T) {
 		want, cells := tr.step(o)
 		if o.Decision != want || o.Now != tr.now {
 			t.Fatalf("decision %d at %d: %s %q of %d %q, id %d charged at %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", tr.decided, tr.now, o.Verb, o.Key,
-				o.Cost, o.Limit.Name, o.ID, o.ChargedAt, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
+				o.Cost, o.Limit.Name, o.ID, o.FlowsFrom, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
 		}
 		if together && o.Charged != (o.Verb == weir.Spend) {
 			t.Fatalf("decision %d of %s: charged %v", tr.decided, asked, o.Charged)
@@ -291,7 +294,7 @@ func (tr *trace) op() weir.Op {
 	} else if tr.IntN(2) == 0 {
 		o.ID = tr.receipts[tr.IntN(len(tr.receipts))]
 		if tr.IntN(2) == 0 {
-			o.ChargedAt = tr.now - tr.Int64N(int64(1)<<tr.IntN(40))
+			o.FlowsFrom = tr.now - tr.Int64N(int64(1)<<tr.IntN(40))
 		}
 	}
 	return o

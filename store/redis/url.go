@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,7 @@ type address struct {
 	text           string // without the password, for people
 	hosts          []string
 	socket         bool
+	files          certfile.Client // read for each connection
 	master         string
 	user, password string
 	// Of the Sentinels, if they ask for a password of their own.
@@ -42,6 +44,7 @@ type address struct {
 	database                       int
 	// version is what the server that was examined last calls itself.
 	version *atomic.Pointer[string]
+	logged  sync.Map // what was logged of the servers
 }
 
 // maxURL is the longest URL, in bytes, and maxHosts the most servers in one.
@@ -181,10 +184,9 @@ func (a *address) readQuery(text string, secure bool) error {
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
-	var files certfile.Client
 	texts := map[string]*string{
 		"sentinel_user": &a.sentinelUser, "sentinel_password": &a.sentinelPassword,
-		"tls_ca": &files.CA, "tls_cert": &files.Cert, "tls_key": &files.Key, "tls_server_name": &files.ServerName,
+		"tls_ca": &a.files.CA, "tls_cert": &a.files.Cert, "tls_key": &a.files.Key, "tls_server_name": &a.files.ServerName,
 	}
 	for k, values := range q {
 		v, err := values[len(values)-1], error(nil)
@@ -226,7 +228,7 @@ func (a *address) readQuery(text string, secure bool) error {
 		}
 	}
 	if !secure {
-		if files != (certfile.Client{}) {
+		if a.files != (certfile.Client{}) {
 			return errors.New("tls_ca, tls_cert, tls_key and tls_server_name want rediss:// for redis://")
 		}
 		return nil
@@ -234,6 +236,6 @@ func (a *address) readQuery(text string, secure bool) error {
 	if a.socket {
 		return errors.New("a Unix socket speaks no TLS: write redis+unix://")
 	}
-	a.TLS, err = files.Config(a.TLS)
+	a.TLS, err = a.files.Config(a.TLS)
 	return err
 }

@@ -12,3 +12,12 @@ func TestFamilyNeverMoreThanWritten(t *testing.T) {
 	r := servertest.Redis(t)
 	storetest.RunBound(t, openAt("redis://"+r.Addr))
 }
+
+func TestFamilyChangedNumbers(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	storetest.RunChanges(t, openAt("redis://"+r.Addr))
+	storetest.RunChangedWindows(t, openAt("redis://"+r.Addr))
+	storetest.RunChangedCounters(t, openAt("redis://"+r.Addr))
+	storetest.RunChangedForms(t, openAt("redis://"+r.Addr), true)
+}

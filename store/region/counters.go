@@ -153,8 +153,8 @@ func (r *regional) epochOf(o *weir.Op, now int64, undoes bool) (*epochCounters, 
 	switch {
 	case r.length == 0 && o.ID != 0:
 		return r.ending(o.ID, now)
-	case r.length > 0 && o.ChargedAt > 0:
-		return r.ending(r.endOf(o.ChargedAt), now)
+	case r.length > 0 && o.FlowsFrom > 0:
+		return r.ending(r.endOf(o.FlowsFrom), now)
 	case r.length == 0, undoes && r.endOf(now) == r.endOf(now-moment):
 		return r.epoch(now)
 	}

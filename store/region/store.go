@@ -140,7 +140,7 @@ func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, 
 	timeout = max(timeout, leastTimeout)
 	driver, tuning := transport.DriverOf(store)
 	return transport.New(driver, s.env, transport.Options{
-		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Tuning: tuning,
+		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Tuning: tuning, Mark: transport.NewMark(algorithm.FixedWindow),
 		Opened: outage.Failed, Closed: outage.Succeeded,
 		Probe: func(ask func([]weir.Op) error) error {
 			return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})

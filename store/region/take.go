@@ -158,12 +158,14 @@ func (a asking) answer(j *joined, o *weir.Op, all []weir.Op, sent clock.Node) {
 	if o.Verb != weir.Spend {
 		return
 	}
-	switch d := &o.Decision; {
+	d := o.Decision
+	switch {
 	case d.Allowed() && !all[j.own].Decision.Allowed():
-		*d = weir.Decision{Limit: o.Limit.From(weir.FromCounts), Remaining: max(min(d.Remaining, j.cap-(own-reported)), 0), RetryAfter: j.retry(o.Cost), ResetAfter: d.ResetAfter}
+		d = weir.Decision{Limit: o.Limit.From(weir.FromCounts), Remaining: max(min(d.Remaining, j.cap-(own-reported)), 0), RetryAfter: j.retry(o.Cost), ResetAfter: d.ResetAfter}
 	case !d.Allowed() && o.Cost > j.cap:
 		d.RetryAfter = weir.Never
 	}
+	o.Answer = o.WithDecision(d)
 }
 
 // isCapped reports whether an op was refused as the others must know more first, and

@@ -27,15 +27,25 @@ func (s *Store) later(ops []weir.Op) error {
 	return s.observe(ops, sent, err)
 }
 
-// charge makes a call for each op, all at once.
-func (s *Store) charge(ops []weir.Op) (clock.Node, []error) {
-	sent, errs := s.clock.Now(), make([]error, len(ops))
-	calls := transport.NewGroup(s.env)
-	for i := range ops {
-		calls.Go(func() { errs[i] = s.later(ops[i : i+1]) })
+// once has each of some calls carried out once, all at the same time, and returns after the
+// first try. The ops of each are of one part. It calls end of each when that is over.
+func (s *Store) once(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
+	group := transport.NewGroup(s.env)
+	for i, ops := range calls {
+		group.Go(func() {
+			over := func(all []weir.Op, sent clock.Node, err error) {
+				copy(ops, all)
+				end(i, sent, s.observe(ops, sent, err))
+			}
+			if s.nodes.countsOnly.Load() { // it has no call that is carried out whole
+				sent, err := s.queue.Later(ops)
+				over(ops, sent, err)
+			} else if sent, again, err := s.queue.Repeater.Once(context.Background(), transport.Background, ops, false, over); !again {
+				over(ops, sent, err)
+			}
+		})
 	}
-	calls.Wait()
-	return sent, errs
+	group.Wait()
 }
 
 // renew renews the node's registration by ask.
@@ -62,7 +72,7 @@ func (s *Store) takeLocal(ctx context.Context, ops []weir.Op) error {
 	}
 	for i := range ops {
 		if ops[i].Role != weir.Deny {
-			ops[i].Decision = relabel(ops[i].Decision, ops[i].Limit)
+			ops[i].Answer = ops[i].WithDecision(relabel(ops[i].Decision, ops[i].Limit))
 		}
 	}
 	return nil

@@ -92,6 +92,17 @@ func (d *decision) routeOf(o *weir.Op, p *policy) route {
 	return byDecider
 }
 
+// refundByStore has refunds go along where the store is asked anyway: what decides whether
+// they are made, as a mark does, is then done with them or not at all.
+func (d *decision) refundByStore(n *[routes]int) {
+	for i, at := range d.at {
+		if at == refundToLot {
+			d.at[i] = byStore
+		}
+	}
+	n[byStore], n[refundToLot] = n[byStore]+n[refundToLot], 0
+}
+
 // split fills the parts of the stores that have ops. What is denied already goes to each of
 // them, and at least to the node's.
 func (d *decision) split(onNodeToo, onStoreToo bool) {
@@ -107,7 +118,7 @@ func (d *decision) split(onNodeToo, onStoreToo bool) {
 			d.stored.add(o, d.of[i], i)
 		}
 		if at > byNode {
-			o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{}, now, false, false
+			o.Answer = weir.Answer{Now: now}
 		}
 	}
 }

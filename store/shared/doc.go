@@ -17,13 +17,15 @@
 //	1 recall    remembered refusals                ----refused-------------------> R
 //	                           |
 //	2 draw      deciders draw from what is held,   ----refused, left-------> U --> R
-//	  local     then one call of the node's store  ----refused-------------> U --> R
+//	  local     then one call of the node's store, ----refused-------------> U --> R
+//	            a look where charging leaves a trace
 //	                           |
 //	3 store     one call of the shared store       ----refused-------------> U --> R
 //	                           |                   ----no answer--> outage decides
-//	4 commit    shadows; refunds into lots, and on the node's store
+//	4 commit    what was looked at;                ----refused-------------> U --> R
+//	            shadows; refunds into lots, and on the node's store
 //	                           |
-//	                        answers     U undoes draws and charges of the node
+//	                        answers     U undoes draws and charges
 //	                                    R charges bans and penalties for the refusal
 //
 // Nothing is given back before all that must allow has allowed: refunds are made in phase
@@ -42,11 +44,10 @@
 //     sake: a caller who leaves ends none.
 //   - What leaves the table is surrendered to the Returns; maintenance sends those, renews
 //     the node's registration and pays the debts of outages. All of it goes through the one
-//     queue, as calls that no decision waits for.
+//     queue, as calls that no decision waits for; returns and debts once each.
 //   - The queue alone says whether a shard answers. A caller whose context ends says
 //     nothing about that.
-//   - The nodes are known from the shared store alone. What rests on an uninterrupted view
-//     of them begins anew when it was interrupted.
+//   - The nodes are known from the shared store alone.
 //
 // Locks, in order; none is held while a store is called:
 //

@@ -2,6 +2,12 @@ package shared
 
 import "github.com/weirlimit/weir/store/internal/transport"
 
+// Why decisions are made without the store, beside what that says.
+var (
+	ErrOpen = transport.ErrOpen // its circuit breaker is open
+	ErrBusy = transport.ErrBusy
+)
+
 // LateStore is what a [Store] asks instead of a store that may not be there yet: embedded in
 // one that fails until then. Safe for concurrent use.
 type LateStore = transport.LateStore

@@ -14,8 +14,22 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// sweepEvery is how often idle entries and due reports are looked for.
-const sweepEvery = 25 * time.Millisecond
+const (
+	// sweepEvery is how often idle entries and due reports are looked for.
+	sweepEvery = 25 * time.Millisecond
+	// endFor is for how long calls are made again that have no answer when a store is closed,
+	// in microseconds.
+	endFor = 1_000_000
+	// settleFor is for how long a call has had no answer before the log tells of it, in
+	// microseconds: an outage, of which the log tells first, is known by then.
+	settleFor = 5_000_000
+)
+
+// failure is why a decision was made without the store, and when.
+type failure struct {
+	err error
+	at  clock.Node
+}
 
 // Maintenance is what a node does in the background, and what it logs of outages.
 type maintenance struct {
@@ -27,8 +41,9 @@ type maintenance struct {
 	stop              context.CancelFunc
 	outages           *faults.Outage
 	debts             *faults.Log
-	degraded          atomic.Uint64 // decisions without the store before the breaker opened
-	shards            int64         // of the store
+	degraded          atomic.Uint64           // decisions without the store before the breaker opened
+	failed            atomic.Pointer[failure] // the first that the log has not told of
+	shards            int64                   // of the store
 }
 
 func newMaintenance(s *Store, opt *Options) *maintenance {
@@ -65,7 +80,7 @@ func (m *maintenance) sweep() {
 }
 
 // sendReturns gives back what waits to be returned, while the store is not out: what is of
-// one shard in a call.
+// one part in a call.
 func (m *maintenance) sendReturns() {
 	for !m.queue.IsOpen() {
 		now := m.clock.Now()
@@ -73,32 +88,28 @@ func (m *maintenance) sendReturns() {
 		if some == nil {
 			return
 		}
-		byShard := make([][]lot.Return, m.shards)
+		at := map[int]int{}
+		var calls [][]lot.Return
+		var ops [][]weir.Op
 		for _, b := range some {
-			shard := m.queue.Shard(b.Key)
-			byShard[shard] = append(byShard[shard], b)
-		}
-		for _, some := range byShard {
-			if len(some) > 0 {
-				m.sendSome(some)
+			part := m.queue.Repeater.Part(b.Key)
+			i, ok := at[part]
+			if !ok {
+				i, calls, ops = len(calls), append(calls, nil), append(ops, nil)
+				at[part] = i
 			}
+			calls[i], ops[i] = append(calls[i], b), append(ops[i], b.Op())
 		}
+		m.once(ops, func(i int, _ clock.Node, err error) {
+			end := lot.Accepted
+			if transport.MayRun(err) {
+				end = lot.Unknown
+			} else if err != nil {
+				end = lot.Unsent
+			}
+			m.returns.Finish(calls[i], m.clock.Now(), end)
+		})
 	}
-}
-
-// sendSome gives back units of one shard.
-func (m *maintenance) sendSome(some []lot.Return) {
-	ops := make([]weir.Op, len(some))
-	for i := range some {
-		ops[i] = some[i].Op()
-	}
-	end := lot.Accepted
-	if err := m.later(ops); transport.MayRun(err) {
-		end = lot.Unknown
-	} else if err != nil {
-		end = lot.Unsent
-	}
-	m.returns.Finish(some, m.clock.Now(), end)
 }
 
 // renewAndPay renews the node's registration, pays debts, and forgets policies.
@@ -108,8 +119,10 @@ func (m *maintenance) renewAndPay() {
 		now := m.clock.Now()
 		m.policies.second.Store(int64(now) / 1e6)
 		if m.queue.IsOpen() {
+			m.failed.Store(nil) // the outage was told
 			continue
 		}
+		m.logFailure(now)
 		if int64(now-renewed) >= m.renewEvery.Microseconds() {
 			switch err := m.renew(m.later); {
 			case err == nil:
@@ -133,6 +146,28 @@ func (m *maintenance) renewAndPay() {
 	}
 }
 
+// keepFailures returns what is told why each decision is made without the store: count, and
+// what logs it later.
+func (m *maintenance) keepFailures(count func(error)) func(error) {
+	return func(err error) {
+		if count != nil {
+			count(err)
+		}
+		if r, ok := errors.AsType[*transport.Result](err); m.failed.Load() == nil && !errors.Is(err, ErrOpen) && !(ok && r.Outcome == transport.CallerGone) {
+			m.failed.CompareAndSwap(nil, &failure{err, m.clock.Now()})
+		}
+	}
+}
+
+// logFailure tells of a decision that was made without the store some time before now, if
+// no breaker has opened since.
+func (m *maintenance) logFailure(now clock.Node) {
+	if f := m.failed.Load(); f != nil && int64(now-f.at) >= settleFor {
+		m.log.Warn("shared store gave no answer; decisions without one follow on_store_error", "err", f.err)
+		m.failed.Store(nil)
+	}
+}
+
 // breakerOpened notes an outage of all shards.
 func (m *maintenance) breakerOpened(err error) {
 	m.degraded.Store(m.outage.Degraded.Load())
@@ -140,7 +175,6 @@ func (m *maintenance) breakerOpened(err error) {
 }
 
 func (m *maintenance) breakerClosed() {
-	m.nodes.interrupt()
 	m.outages.Recovered("degraded_decisions", m.outage.Degraded.Load()-m.degraded.Load())
 }
 
@@ -164,12 +198,17 @@ func (s *Store) Close() error {
 	s.table.Drain(s.maintenance.sendReturns)
 	var errs error
 	if !s.queue.IsOpen() {
+		s.maintenance.logFailure(clock.Never)
 		left, err := s.outage.Pay()
 		if left > 0 {
 			s.log.Warn("shutdown: shared store slow, debts not charged", "debts", left)
 		}
 		errs = err
 		errs = errors.Join(errs, s.nodes.leave(s.later))
+	}
+	// What has had no answer is made again for a moment.
+	for end := s.env.Now().Add(endFor); s.queue.Repeater.IsBusy() && !s.queue.IsOpen() && s.env.Now() < end; {
+		s.env.Park(context.Background(), nil, sweepEvery)
 	}
 	s.queue.Close()
 	s.meter.Close()

@@ -122,3 +122,9 @@ func (s *Store) confirm(err error) {
 		s.queue.Trip(0, err)
 	}
 }
+
+// NodeOf implements weir.NodeStore.
+func (s *Store) NodeOf(l *weir.Limit) (node uint64, alone bool) {
+	p, err := s.policies.of(l)
+	return uint64(s.nodes.id), err == nil && p.decider == nil
+}

@@ -1,7 +1,10 @@
 package shared
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -24,8 +27,7 @@ func (p *part) answer(ops []weir.Op) {
 		if i == len(ops) {
 			continue // it stands for the refusal of the whole
 		}
-		a, o := &p.ops[j], &ops[i]
-		o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
+		ops[i].Answer = p.ops[j].Answer
 	}
 }
 
@@ -36,11 +38,17 @@ func (p *part) chargesRefusals() (charges bool) {
 		o := &p.ops[i]
 		charges = charges || o.Role == weir.Ban || o.Penalize
 		if o.Role != weir.Deny {
-			o.Decision = weir.Decision{}
+			o.Answer = weir.Answer{Now: o.Now}
 		}
-		o.Charged, o.Borrowed = false, false
 	}
 	return charges
+}
+
+// leavesTrace reports whether a part is spent that cannot be given back without a trace.
+func (p *part) leavesTrace() bool {
+	return slices.ContainsFunc(p.ops, func(o weir.Op) bool {
+		return o.Role != weir.Deny && o.Verb != weir.Peek && algorithm.LeavesTrace(o.Limit)
+	})
 }
 
 // rollback returns what gives back the charges of a part, which is taken as not charged
@@ -51,7 +59,7 @@ func (p *part) rollback() (back []weir.Op) {
 		if o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
 			back = append(back, transport.Rollback(o))
 		}
-		o.Charged, o.Borrowed = false, false
+		o.Answer = weir.Answer{Decision: o.Decision, Now: o.Now}
 	}
 	return back
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/eventual"
 	"github.com/weirlimit/weir/store/internal/leased"
 	"github.com/weirlimit/weir/store/internal/lot"
@@ -23,7 +22,7 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	now := d.clock.Now()
 	for i := range d.stored.ops {
 		o := &d.stored.ops[i]
-		o.Decision, o.Charged, o.Borrowed = weir.Decision{}, false, false
+		o.Answer = weir.Answer{Now: o.Now}
 		if v, _ := d.stored.of[i].decider.Draw(d.ctx, now, o, nil); v == lot.Refused {
 			refusal, ok = o.Decision, true
 		}
@@ -31,20 +30,36 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 	return refusal, ok
 }
 
+// takeNode has the node's store decide its part of the request, or only look at it: what
+// cannot be given back without a trace is charged last, when all others have allowed.
+func (d *decision) takeNode(look bool) (weir.Decision, error) {
+	ops := d.onNode.ops
+	if look {
+		transport.AsLook(ops)
+	}
+	err := d.takeLocal(d.ctx, ops)
+	for j, i := range d.onNode.at {
+		ops[j].Verb, ops[j].Headroom = d.ops[i].Verb, d.ops[i].Headroom
+	}
+	return weir.Fold(ops), err
+}
+
 // mostFlights is how many flights a draw waits for: those may bring nothing for it, as others
-// draw first, another version of the limit is loaded, or a window ends. Four times as many
-// units are fetched each time where they are used at once.
-const mostFlights = 8
+// draw first, another version of the limit is loaded, or a window ends. Where many wait, each
+// flight wakes all of them for a share of what is left, and the budget of the last would be over
+// before theirs lands: asked directly, the store decides all of a key in one call. Permits have
+// names, so that each would be a call of its own.
+const mostFlights, mostPermitFlights = 3, 8
 
 // draw decides an op by what the node holds, and waits for what brings units, as long as
 // the budget allows, which is the context from then on. The error is why that has brought
-// nothing. After mostFlights the store decides.
+// nothing. After those of its policy the store decides.
 //
 // It does not keep the op, so that its caller can have it on the stack. To the compiler a
 // call of an interface keeps its arguments: each decider is called as what it is, and
 // another, such as one that watches, gets a copy.
 func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (context.Context, lot.Verdict, error) {
-	for range mostFlights {
+	for range p.flights {
 		var v lot.Verdict
 		var f *lot.Flight
 		switch now := s.clock.Now(); d := p.decider.(type) {
@@ -71,8 +86,9 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 			return ctx, lot.Ask, err
 		}
 		if f.Refused > 0 && o.Cost >= f.Refused {
-			o.Decision, o.Charged, o.Borrowed = f.Decision, false, false
-			o.Decision.Limit, o.Now = p.limit.From(p.source), int64(s.clock.Latest(s.clock.Now()))
+			a := f.Decision
+			a.Limit = p.limit.From(p.source)
+			o.Answer = weir.Answer{Decision: a, Now: int64(s.clock.Latest(s.clock.Now()))}
 			return ctx, lot.Refused, nil
 		}
 	}
@@ -82,7 +98,7 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 // drawAll draws for the ops that are decided on a route, and stops at the first refusal,
 // which it returns. What the deciders ask the store for goes to its part of the request, and
 // of a shadow, when that was asked already, in a call of its own.
-func (d *decision) drawAll(at route) (*weir.Decision, error) {
+func (d *decision) drawAll(at route) (refused *weir.Op, err error) {
 	for i := range d.ops {
 		if d.at[i] != at {
 			continue
@@ -104,7 +120,7 @@ func (d *decision) drawAll(at route) (*weir.Decision, error) {
 			return nil, err
 		}
 		if o.Role == weir.Enforce && o.Verb == weir.Spend && !o.Decision.Allowed() {
-			return &o.Decision, nil
+			return o, nil
 		}
 	}
 	return nil, nil
@@ -112,17 +128,10 @@ func (d *decision) drawAll(at route) (*weir.Decision, error) {
 
 // ask has the store decide ops in one call, or the outage if that has no answer.
 func (d *decision) ask(ops []weir.Op, of []*policy) error {
-	for i, p := range of {
-		if o := &ops[i]; p != nil && p.askBy != nil && o.Verb != weir.Force && o.Verb != weir.Refund {
-			o.Limit = p.askBy(o.Cost + o.Headroom)
-		}
+	if !d.nodes.countsOnly.Load() && isOwed(ops) { // else no call is carried out whole
+		return d.settle(ops)
 	}
 	sent, err := d.queue.Do(d.ctx, ops)
-	for i, p := range of {
-		if p != nil {
-			ops[i].Limit = p.limit
-		}
-	}
 	if d.observe(ops, sent, err) != nil {
 		return d.outage.Decide(d.ctx, ops, err)
 	}
@@ -132,21 +141,10 @@ func (d *decision) ask(ops []weir.Op, of []*policy) error {
 			continue
 		}
 		if d.learn(o, p, sent); o.Verb != weir.Force && o.Verb != weir.Refund {
-			o.Decision.Limit = p.label(o.Decision)
+			a := o.Decision
+			a.Limit = p.label(a)
+			o.Answer = o.WithDecision(a)
 		}
 	}
 	return nil
-}
-
-// learn has the decider, or at least the refusals, take over what the store answered.
-func (d *decision) learn(o *weir.Op, p *policy, sent clock.Node) {
-	tag := d.table.Tag(o.Key, o.Limit)
-	if p.canLearn(o) {
-		p.decider.Learn(o, sent)
-	} else if o.Verb != weir.Refund {
-		d.refusals.Learn(tag, o.Limit, o.Cost, sent, o.Decision, 0)
-	}
-	if o.Verb == weir.Refund {
-		d.refusals.Refund(tag, o.Limit, d.clock.Now(), o.Decision)
-	}
 }

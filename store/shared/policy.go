@@ -19,8 +19,7 @@ type policy struct {
 	limit   *weir.Limit
 	mode    params.ConsistencyMode // never the default
 	decider lot.Decider            // nil: the node's own store decides
-	// askBy returns by what the store is asked for a cost; nil: by the limit itself.
-	askBy func(cost int64) *weir.Limit
+	flights int                    // that a draw waits for, see mostFlights
 	// source is that of decisions by what the node holds.
 	source weir.Source
 	outage *outage.Terms
@@ -72,7 +71,7 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	if l.Cells == 0 {
 		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
-	p = &policy{limit: l, mode: modeOf(l, s.mode)}
+	p = &policy{limit: l, mode: modeOf(l, s.mode), flights: mostFlights}
 	countsOnly := s.nodes.countsOnly.Load()
 	regions, most := 1, int64(weir.MaxCost) // how many count the limit together, and what one may admit and not report
 	if r, ok := s.shared.(joiner); ok && p.mode != params.ConsistencyLocal {
@@ -91,19 +90,20 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 		var terms *permit.Terms
 		if terms, err = permit.NewTerms(l); terms != nil {
 			p.decider, p.source = &permit.Decider{Env: s.permits, Terms: terms}, weir.FromLease
+			p.flights = mostPermitFlights
 		}
 	case p.mode == params.ConsistencyLeased:
 		var terms *leased.Terms
-		if terms, err = leased.NewTerms(l, !countsOnly && regions == 1, s.env.Rand); terms != nil {
-			d := &leased.Decider{Env: s.leased, Terms: terms}
-			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; regions > 1 {
+		if terms, err = leased.NewTerms(l, !countsOnly && regions == 1); terms != nil {
+			p.decider, p.source = &leased.Decider{Env: s.leased, Terms: terms}, weir.FromLease
+			if regions > 1 {
 				terms.CountForRegions(most)
 				p.source = weir.FromCounts
 			}
 		}
 	case p.mode == params.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
 		var terms *eventual.Terms
-		if terms, err = eventual.NewTerms(l, s.env.Rand); terms != nil {
+		if terms, err = eventual.NewTerms(l); terms != nil {
 			p.decider, p.source = &eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
 		}
 	}
@@ -142,8 +142,6 @@ func (p *policy) label(a weir.Decision) *weir.Limit {
 	switch {
 	case a.Limit != p.limit:
 		return p.limit.From(a.Guarantee().Source) // it was asked by another, on the same counters
-	case p.askBy != nil && p.askBy(0) != p.limit:
-		return p.limit.From(weir.FromLooseLease) // by the whole burst, of which nodes may hold some
 	case p.mode == params.ConsistencyEventual:
 		return p.limit.From(weir.FromCounts) // it may be overshot all the same
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/neighbor"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -26,7 +27,7 @@ type held struct{ id, units, done int64 }
 
 // A reservation is a charge that is settled later, once, by whichever client comes.
 type reservation struct {
-	key    string
+	name   string // of its mark
 	op     weir.Op
 	back   int64 // units that are given back
 	made   int64
@@ -185,7 +186,7 @@ func (c *client) reserve() {
 	c.ops[0].Cost = 2 + c.Int64N(4)
 	if passes, _ := c.take(c.ops[:1]); passes && !c.ops[0].Decision.Degraded() {
 		c.lastID++
-		r := &reservation{key: "r" + strconv.FormatInt(c.lastID, 36), op: c.ops[0], made: c.now, until: c.now + 50_000_000}
+		r := &reservation{name: "r" + strconv.FormatInt(c.lastID, 36), op: c.ops[0], made: c.now, until: c.now + 50_000_000}
 		r.back = 1 + c.Int64N(r.op.Cost)
 		c.reservations = append(c.reservations, r)
 	}
@@ -200,14 +201,14 @@ func (c *client) settle() {
 		c.reservations = c.reservations[:len(c.reservations)-1]
 		return
 	}
-	if r.tries == 1 || c.homeOf(r.key).lostAt >= r.made { // its mark may be lost
+	if r.tries == 1 || c.homeOf(r.op.Key).lostAt >= r.made { // its mark may be lost
 		c.refunded(&r.op, r.back)
 	}
-	ops := []weir.Op{{Key: r.key, Limit: c.marks, Cost: 1, Descriptor: marked}, r.op.UndoRest(r.back)}
+	ops := []weir.Op{{Key: neighbor.Key(r.op.Key, r.name), Limit: c.marks, Cost: 1, Descriptor: marked}, r.op.UndoRest(r.back)}
 	ops[1].Descriptor = marked
 	passes, byServer := c.take(ops)
 	if c.event("settle", c.index, int64(r.tries)); passes && byServer {
-		if r.closed && c.homeOf(r.key).lostAt < r.made {
+		if r.closed && c.homeOf(r.op.Key).lostAt < r.made {
 			c.fail("a reservation is settled twice")
 		}
 		r.closed = true

@@ -201,7 +201,7 @@ func (d *driver) served(s *server, ops []weir.Op, a *asking) {
 		case isForeground && isUndo(o):
 			a.charge(at, -o.Cost)
 			n.truths[at].refund(n.homeAt(at).time(), o.Cost, o.ID)
-		case !isForeground && o.Verb == weir.Force && (len(ops) == 1 || n.layout == regions && d.link == nil):
+		case !isForeground && o.Verb == weir.Force && d.link == nil:
 			n.shares[at].refund(n.localTime(), o.Cost, 0)
 		}
 	}

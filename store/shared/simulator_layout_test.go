@@ -2,9 +2,11 @@ package shared
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/neighbor"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -30,6 +32,7 @@ var errMoved = errors.New("the server of this key is lost, and no other decides 
 
 // ownerOf returns which server has a key, of those that are in: none, which has it at last.
 func (f *fleet) ownerOf(key string, isIn func(server int) bool) int {
+	key, _, _ = neighbor.Cut(key)
 	hash := tagOf(key, nil)
 	if f.layout == cluster {
 		return slotOf(key) % len(f.servers)
@@ -56,7 +59,10 @@ func (f *fleet) homeOf(key string) *server {
 	return f.servers[f.ownerOf(key, func(int) bool { return true })]
 }
 
-func slotOf(key string) int { return int(tagOf(key, nil) >> 40 % slots) }
+func slotOf(key string) int {
+	key, _, _ = neighbor.Cut(key)
+	return int(tagOf(key, nil) >> 40 % slots)
+}
 
 // A divider is a driver before several servers.
 type divider struct{ *driver }
@@ -67,6 +73,9 @@ var _ transport.Divider = divider{}
 func (d divider) Part(key string) int {
 	if d.layout == cluster {
 		return slotOf(key)
+	}
+	if home, now := d.homeOf(key), d.Shard(key); d.servers[now] != home {
+		return -1 - slices.Index(d.servers, home)*len(d.servers) - now
 	}
 	return d.Shard(key)
 }

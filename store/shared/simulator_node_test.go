@@ -68,7 +68,6 @@ func (n *node) run() {
 	s.table.Hash = tagOf
 	n.store, n.stores = s, append(n.stores, s)
 	n.watchDraws()
-	n.watchPushes()
 	for range clientsOf {
 		c := &client{node: n, at: n.asked[n.IntN(len(n.asked))]}
 		c.steps = c.step

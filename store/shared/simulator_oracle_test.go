@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/history"
 	"github.com/weirlimit/weir/internal/micros"
 )
 
@@ -52,6 +53,7 @@ func newTruth(w *world, l *weir.Limit) *truth {
 // on for some time.
 func (t *truth) change(l *weir.Limit) {
 	if t.smaller = nil; l.Count >= t.limit.Count {
+		t.cells = history.Carry(l, t.cells, t.limit, t.now)
 		t.limit = l
 	} else {
 		t.smaller, t.smallerAt = l, t.now+3*micros.Of(l.Period)+2_000_000
@@ -74,6 +76,7 @@ func (t *truth) restart() {
 // admit notes that cost units were admitted at the server's time.
 func (t *truth) admit(at, cost int64) {
 	if t.admitted++; t.smaller != nil && t.now >= t.smallerAt {
+		t.cells = history.Carry(t.smaller, t.cells, t.limit, at)
 		t.limit, t.smaller = t.smaller, nil
 	}
 	switch {

@@ -4,8 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/store/internal/clock"
-	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/internal/neighbor"
 )
 
 // Reports are what a node has admitted by its tally, and what each server has counted of its
@@ -13,11 +12,6 @@ import (
 type reports struct {
 	admitted int64 // also what was undone: a push may have been made meanwhile
 	counted  [3]int64
-	// lost is the mark's op of a push that has no answer yet; its limit is nil if there is none.
-	lost weir.Op
-	// isUnsure: one was given up, and its mark is used on. Its number is not used again, so the
-	// next one that is repeated may be counted twice.
-	isUnsure bool
 }
 
 // haveMoved reports whether several servers have counted pushes.
@@ -31,10 +25,11 @@ func (r *reports) haveMoved() bool {
 	return with > 1
 }
 
-// isPush reports whether a call that no decision waits for counts what a node has admitted by its tally.
+// isPush reports whether a call that no decision waits for counts what a node has admitted by its
+// tally, and is not of a debt.
 func (f *fleet) isPush(ops []weir.Op) bool {
 	last := &ops[len(ops)-1]
-	return f.layout != regions && len(ops) > 1 && last.Verb == weir.Force && f.limitOf(last.Limit.ID()) == atTally
+	return f.layout != regions && len(ops) > 1 && last.Verb == weir.Force && !isOfDebt(ops) && f.limitOf(last.Limit.ID()) == atTally
 }
 
 // pushed notes that a server has carried out a push. One that has lost writes, or to which
@@ -44,26 +39,15 @@ func (n *node) pushed(s *server, o *weir.Op) {
 		return
 	}
 	counted := &n.reports.counted[s.index]
-	if *counted += o.Cost; *counted > n.reports.admitted && s.lostAt < n.born && !n.reports.isUnsure && !n.reports.haveMoved() {
+	if *counted += o.Cost; *counted > n.reports.admitted && s.lostAt < n.born && !n.reports.haveMoved() {
 		n.fail("%s: the server has counted %d of node %d, which has admitted %d", o.Limit.Name, *counted, n.index, n.reports.admitted)
 	}
 }
 
-// watchPushes notes when pushes are given up.
-func (n *node) watchPushes() {
-	send, r := n.store.eventual.Fetch, &n.reports
-	n.store.eventual.Fetch = func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-		if !n.isPush(ops) {
-			return send(f, ops)
-		}
-		mark := ops[0]
-		r.isUnsure = r.isUnsure || r.lost.Limit == mark.Limit && r.lost.Headroom != mark.Headroom
-		sent, err := send(f, ops)
-		if r.lost = mark; err == nil {
-			r.lost.Limit = nil
-		}
-		return sent, err
-	}
+// isOfDebt reports whether the mark of a call is that of no series: it has a longer name.
+func isOfDebt(ops []weir.Op) bool {
+	_, name, _ := neighbor.Cut(ops[0].Key)
+	return len(name) > 13
 }
 
 // cloneOps returns a copy of the ops of a call, which is used again.

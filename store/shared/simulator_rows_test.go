@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/history"
 )
 
 // Rows are the counters of a store, which a world steps by its own time, without goroutines.
@@ -24,13 +25,17 @@ type counter struct {
 	id  uint64
 }
 
-type row struct{ cells []int64 }
+// A row is by the numbers of the limit that was asked last.
+type row struct {
+	l     *weir.Limit
+	cells []int64
+}
 
 // A write is how a row was before, and what was charged to it.
 type write struct {
 	at     int64
 	row    *row
-	before []int64
+	before row
 	id     uint64 // of the limit
 	cost   int64  // negative: given back
 }
@@ -97,6 +102,7 @@ func (r *rows) find(o *weir.Op) *row {
 }
 
 func (r *rows) step(w *row, l *weir.Limit, a weir.Ask) weir.Decision {
+	w.cells, w.l = history.Carry(l, w.cells, w.l, a.Now), l
 	need := l.Cells
 	if l.Traits()&weir.Grows != 0 {
 		need = l.Algorithm.(weir.Grower).Room(w.cells[:min(len(w.cells), l.Cells)], l, a)
@@ -119,14 +125,14 @@ func (r *rows) note(w *row, l *weir.Limit, a weir.Ask) {
 	if a.Verb == weir.Refund {
 		cost = -cost
 	}
-	r.writes = append(r.writes, write{a.Now, w, slices.Clone(w.cells), l.ID(), cost})
+	r.writes = append(r.writes, write{a.Now, w, row{w.l, slices.Clone(w.cells)}, l.ID(), cost})
 }
 
 // lose undoes the writes since an instant, the last first, and calls each of them.
 func (r *rows) lose(since int64, each func(w *write)) {
 	for i := len(r.writes) - 1; i >= 0 && r.writes[i].at >= since; i-- {
 		w := &r.writes[i]
-		w.row.cells = w.before
+		*w.row = w.before
 		each(w)
 		r.writes = r.writes[:i]
 	}

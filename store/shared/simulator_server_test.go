@@ -145,8 +145,8 @@ func (s *server) notePrice(o *weir.Op) {
 // checkPrice looks whether units of a bucket are given back at the price that was charged
 // (I3).
 func (s *server) checkPrice(o *weir.Op) {
-	if at := s.limitOf(o.Limit.ID()); at >= 0 && o.Verb == weir.Refund && o.ChargedAt != 0 {
-		if p, ok := s.truths[at].prices[o.ChargedAt]; ok && p != priceOf(o.Limit) {
+	if at := s.limitOf(o.Limit.ID()); at >= 0 && o.Verb == weir.Refund && o.FlowsFrom != 0 {
+		if p, ok := s.truths[at].prices[o.FlowsFrom]; ok && p != priceOf(o.Limit) {
 			s.fail("%s: %d units are given back at the price of %d in %d, and were charged at that of %d in %d",
 				o.Limit.Name, o.Cost, o.Limit.Count, micros.Of(o.Limit.Period), p.count, p.period)
 		}

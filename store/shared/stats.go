@@ -30,8 +30,8 @@ type Stats struct {
 	// Degraded is how many requests were decided by their limits' policies.
 	Degraded uint64
 	// Debts is how many keys now have units that the shared store has not been charged
-	// with, DebtPaid and DebtLost the units that it was charged with, and those that it
-	// perhaps never will.
+	// with, or a call that is made again until it has an answer, DebtPaid and DebtLost the
+	// units that it was charged with after an outage, and those that it perhaps never will.
 	Debts              int
 	DebtPaid, DebtLost uint64
 	// NodeLate is how late this node's own timers were in all: so much longer calls
@@ -48,7 +48,7 @@ func (s *Store) Stats() Stats {
 		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled(),
 		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: bytes,
 		Returned: s.returns.Returned.Load(), Stranded: s.returns.Stranded.Load(),
-		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts(), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
+		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts() + int(max(s.unheard.Load(), 0)), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
 		NodeLate: s.meter.Total(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/lateness"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
@@ -28,6 +29,7 @@ type Store struct {
 	clock         *clock.Clock
 	env           *transport.Env
 	queue         *transport.Queue
+	mark          *weir.Limit // of calls that are carried out once
 	nodes         *nodes
 	policies      policies
 	refusals      *lot.Refusals
@@ -40,10 +42,14 @@ type Store struct {
 	decisions     sync.Pool // of *decision
 	maintenance   *maintenance
 	log           *slog.Logger
+	unheard       atomic.Int64 // ops that are owed, of calls that are made again
 	closed        atomic.Bool
 }
 
-var _ weir.Store = (*Store)(nil)
+var (
+	_ weir.Store     = (*Store)(nil)
+	_ weir.NodeStore = (*Store)(nil)
+)
 
 // New returns a store over shared, which must end a call when its context ends. Close it
 // before shared. The error says which option cannot be. That shared does not answer is no
@@ -72,8 +78,8 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 // newStore returns a store of a node whose time is that of c, and which is late as a meter
 // says; nil: never.
 func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.Meter, env *transport.Env) (s *Store, err error) {
-	s = &Store{shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, meter: meter, clock: c, env: env}
-	if s.nodes, err = newNodes(opt, c, env.Rand); err != nil {
+	s = &Store{mark: transport.NewMark(algorithm.FixedWindow), shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, meter: meter, clock: c, env: env}
+	if s.nodes, err = newNodes(opt, env.Rand); err != nil {
 		meter.Close()
 		return nil, fmt.Errorf("shared: %w", err)
 	}

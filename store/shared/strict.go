@@ -45,7 +45,7 @@ func (d *strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold
 	if !ok {
 		return lot.Ask, nil
 	}
-	o.Decision, o.Now, o.Charged, o.Borrowed = a, int64(d.clock.Latest(now)), false, false
+	o.Answer = weir.Answer{Decision: a, Now: int64(d.clock.Latest(now))}
 	return lot.Refused, nil
 }
 

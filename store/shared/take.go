@@ -36,12 +36,12 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	d := s.decisions.Get().(*decision)
 	d.one[0] = o
 	err = d.takeOne(ctx, d.one[:], p, err)
-	o.Decision = d.one[0].Decision
+	a := d.one[0].Decision
 	s.decisions.Put(d)
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	return o.Decision, nil
+	return a, nil
 }
 
 // Take implements weir.Store.
@@ -60,6 +60,9 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 	n, err := d.sortOps(ctx, ops)
 	if err != nil || len(ops) == 0 {
 		return err
+	}
+	if n[byStore] > 0 {
+		d.refundByStore(&n)
 	}
 	drawn := n[byDecider] + n[shadowOfLot] + n[refundToLot]
 	switch {
@@ -90,13 +93,13 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 	}
 	if refused, err := d.drawAll(byDecider); err != nil || refused != nil {
 		if err == nil {
-			err = d.refuse(*refused, true, true)
+			err = d.refuse(refused.Decision, true, true)
 		}
 		return errors.Join(err, d.undo(false, false))
 	}
+	last := len(d.stored.ops) > 0 && d.onNode.leavesTrace()
 	if len(d.onNode.ops) > 0 {
-		err := d.takeLocal(d.ctx, d.onNode.ops)
-		if a := weir.Fold(d.onNode.ops); err != nil || !a.Allowed() {
+		if a, err := d.takeNode(last); err != nil || !a.Allowed() {
 			return d.end(err, a, false)
 		}
 	}
@@ -104,6 +107,11 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 		err := d.ask(d.stored.ops, d.stored.of)
 		if a := weir.Fold(d.stored.ops); err != nil || !a.Allowed() {
 			return d.end(err, a, true)
+		}
+	}
+	if last {
+		if a, err := d.takeNode(false); err != nil || !a.Allowed() {
+			return d.end(err, a, false)
 		}
 	}
 	d.onNode.answer(ops)

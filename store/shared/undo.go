@@ -14,7 +14,7 @@ import (
 // end undoes a request that a store has refused by a, or could not decide because of err:
 // the shared store, or the node's.
 func (d *decision) end(err error, a weir.Decision, byStore bool) error {
-	undo := d.undo(byStore, false)
+	undo := d.undo(byStore, !byStore)
 	if err == nil {
 		err = d.refuse(a, byStore, !byStore)
 	}
@@ -25,7 +25,7 @@ func (d *decision) end(err error, a weir.Decision, byStore bool) error {
 // asked that hold something which is charged for refusals; ops of the others stay without
 // an answer.
 func (d *decision) refuse(a weir.Decision, onNode, stored bool) (errs error) {
-	refusal := weir.Op{Limit: a.Limit, Role: weir.Deny, Decision: weir.Decision{RetryAfter: math.MaxInt64}}
+	refusal := weir.Op{Limit: a.Limit, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{RetryAfter: math.MaxInt64}}}
 	if onNode && d.onNode.chargesRefusals() {
 		d.onNode.add(&refusal, nil, len(d.ops))
 		errs = d.takeLocal(d.ctx, d.onNode.ops)
@@ -48,13 +48,13 @@ func (d *decision) undo(onNode, stored bool) (failed error) {
 		switch {
 		case d.at[i] != byDecider && d.at[i] != shadowOfLot || !o.Charged:
 			continue
-		case o.Decision.Degraded():
+		case o.Decision.Degraded() && len(d.holds[i].Parts) == 0: // else it was drawn from another server's units
 			d.one[0] = transport.Rollback(o)
 			failed = errors.Join(failed, d.outage.Decide(context.Background(), d.one[:], transport.ErrOpen))
 		default:
 			d.of[i].decider.Undo(d.clock.Now(), &d.holds[i])
 		}
-		o.Charged = false
+		o.Answer = weir.Answer{Decision: o.Decision, Now: o.Now}
 	}
 	if onNode {
 		if back := d.onNode.rollback(); len(back) > 0 {
@@ -107,5 +107,5 @@ func (s *Store) returnUnits(o *weir.Op) {
 	}
 	s.returns.Add(b)
 	s.maintenance.hurry()
-	o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{Limit: o.Limit}, int64(s.clock.Latest(s.clock.Now())), true, false
+	o.Answer = weir.Answer{Decision: weir.Decision{Limit: o.Limit}, Now: int64(s.clock.Latest(s.clock.Now())), Charged: true}
 }

@@ -25,11 +25,11 @@ const maxWaiting, maxWaitingForKey = 16_384, 4096
 // has a driver.
 func (s *Store) newQueue(opt *Options) *transport.Queue {
 	driver, tuning := transport.DriverOf(s.shared)
-	s.maintenance.shards = int64(driver.Shards())
+	s.maintenance.shards, s.outage.Failed = int64(driver.Shards()), s.maintenance.keepFailures(tuning.Failed)
 	waiting := max(maxWaiting/driver.Shards(), maxWaitingForKey)
 	return transport.New(driver, s.env, transport.Options{
 		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: waiting, PerKey: maxWaitingForKey,
-		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Probe: s.renew, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed, Tuning: tuning,
+		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Probe: s.renew, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed, Mark: s.mark, Owes: func(o *weir.Op) bool { return s.outage.Owes(o) }, Tuning: tuning,
 	})
 }
 
@@ -40,9 +40,9 @@ func (s *Store) wire(opt *Options) {
 		sent, err := s.queue.Fetch(f.Context, &f.Flight, ops)
 		return sent, s.observe(ops, sent, err)
 	}
-	all := lot.Env{Clock: s.clock, Table: s.table, Returns: s.returns, Refusals: s.refusals, Nodes: s.nodes.count, Go: begin, Fetch: fetch}
-	s.leased = &leased.Env{Env: all, IsSteady: s.nodes.isSteady, IsRegistered: s.nodes.isRegistered}
-	s.permits = &permit.Env{Env: all, Rand: s.env.Rand}
+	all := lot.Env{Clock: s.clock, Table: s.table, Returns: s.returns, Refusals: s.refusals, Nodes: s.nodes.count, Mark: s.mark, Rand: s.env.Rand, Go: begin, Fetch: fetch}
+	s.leased = &leased.Env{Env: all}
+	s.permits = &permit.Env{Env: all}
 	s.eventual = &eventual.Env{Env: all}
 	s.outage = outage.New(&outage.Env{
 		Env: all, Local: s.local,
@@ -54,6 +54,6 @@ func (s *Store) wire(opt *Options) {
 			return p.outage, nil
 		},
 		IsOpen: func(key string) bool { return s.queue.IsShardOpen(s.queue.Shard(key)) },
-		Charge: s.charge,
+		Once:   s.once,
 	}, opt.MaxBytes/8)
 }

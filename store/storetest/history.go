@@ -40,7 +40,8 @@ func (s *suite) history() {
 		}
 		m.take(want, now)
 		for i := range ops {
-			want[i].Now = now
+			w := &want[i]
+			w.Answer = weir.Answer{Decision: w.Decision, Now: now, Charged: w.Charged, Borrowed: w.Borrowed}
 			if ops[i] != want[i] {
 				s.Fatalf("question %d, op %d of\n%s\nanswered %s\n    want %s", n, i, format(asked), answer(&ops[i]), answer(&want[i]))
 			}
@@ -117,7 +118,7 @@ func (h *historian) ops() []weir.Op {
 			ops = append(ops, h.op(h.pick(), weir.Always, -1))
 		case 6:
 			l := h.pick()
-			ops = append(ops, weir.Op{Limit: l, Role: weir.Deny, Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}})
+			ops = append(ops, weir.Op{Limit: l, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}})
 		default:
 			o := h.op(h.pick(), weir.Enforce, -1)
 			o.Verb = h.verb()

@@ -1,10 +1,13 @@
 package storetest
 
-import "github.com/weirlimit/weir"
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/history"
+)
 
 // A model is the obvious store: a map of rows and no concurrency.
 type model struct {
-	rows map[rowKey][]int64
+	rows map[rowKey]row
 }
 
 type rowKey struct {
@@ -12,16 +15,22 @@ type rowKey struct {
 	id  uint64
 }
 
-func newModel() *model { return &model{rows: map[rowKey][]int64{}} }
+// A row is by the numbers of the limit that was asked last.
+type row struct {
+	l     *weir.Limit
+	cells []int64
+}
 
-func (m *model) row(o *weir.Op) []int64 {
+func newModel() *model { return &model{rows: map[rowKey]row{}} }
+
+func (m *model) row(o *weir.Op, now int64) []int64 {
 	k := rowKey{o.Key, o.Limit.ID()}
-	row := m.rows[k]
-	if row == nil {
-		row = make([]int64, o.Limit.Cells)
-		m.rows[k] = row
+	cells := history.Carry(o.Limit, m.rows[k].cells, m.rows[k].l, now)
+	if cells == nil {
+		cells = make([]int64, o.Limit.Cells)
 	}
-	return row
+	m.rows[k] = row{o.Limit, cells}
+	return cells
 }
 
 // take decides ops at now: look at all with what earlier ops of the same key
@@ -36,7 +45,7 @@ func (m *model) take(ops []weir.Op, now int64) {
 		if o.Cost > 0 || o.Headroom > 0 {
 			ask.Cost = o.Cost + o.Headroom + m.earlier(ops[:i], o)
 		}
-		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, ask)
+		o.Answer = weir.Answer{Decision: o.Limit.Algorithm.Step(m.row(o, now), o.Limit, ask)}
 	}
 	weir.Resolve(ops)
 	for i := range ops {
@@ -44,11 +53,11 @@ func (m *model) take(ops []weir.Op, now int64) {
 		if !o.Charged || o.Role == weir.Deny {
 			continue
 		}
-		peeked := o.Decision
-		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
-		if !peeked.Allowed() && o.Decision.Allowed() && o.Verb != weir.Refund {
-			o.Decision.RetryAfter = peeked.RetryAfter
+		d := o.Limit.Algorithm.Step(m.row(o, now), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
+		if !o.Decision.Allowed() && d.Allowed() && o.Verb != weir.Refund {
+			d.RetryAfter = o.Decision.RetryAfter
 		}
+		o.Answer = o.WithDecision(d)
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *suite) roles() {
 	s.left("g", res, 7)
 
 	// Denied without being asked, with all others.
-	o := s.take(weir.Op{Key: "h", Limit: res, Cost: 1}, weir.Op{Limit: res, Role: weir.Deny, Decision: weir.Decision{Limit: res, RetryAfter: weir.Never}})
+	o := s.take(weir.Op{Key: "h", Limit: res, Cost: 1}, weir.Op{Limit: res, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: res, RetryAfter: weir.Never}}})
 	if o[0].Charged || o[1].Decision.RetryAfter != weir.Never {
 		s.Errorf("deny: %s, %s", answer(&o[0]), answer(&o[1]))
 	}

@@ -79,6 +79,41 @@ func (s *suite) takeOne() {
 	}
 }
 
+// releases: a permit that nobody holds is not released, asked alone or beside others.
+func (s *suite) releases() {
+	l := compiled(s, perHour("releases", algorithm.Concurrency.Name(), 3))
+	bucket := compiled(s, perHour("more", algorithm.TokenBucket.Name(), 100))
+	if !s.serves(l) {
+		s.Skip("takes concurrency limits")
+	}
+	end := func(id int64, held bool) {
+		s.Helper()
+		for _, more := range [][]weir.Op{nil, {{Key: "k", Limit: bucket, Cost: 1}}} {
+			o := s.take(append(more, weir.Op{Key: "k", Limit: l, Cost: 1, ID: id, Role: weir.Always, Verb: weir.Refund})...)
+			if got := o[len(o)-1]; !got.Charged || got.Decision.Allowed() != (held && more == nil) || !o[0].Decision.Allowed() && more != nil {
+				s.Errorf("release of %d more %d others, held %v: %+v", id, len(more), held, got.Answer)
+			}
+		}
+	}
+	for id := range int64(2) {
+		s.take(weir.Op{Key: "k", Limit: l, Cost: 1, ID: id + 1})
+	}
+	end(3, false)
+	s.left("k", l, 1)
+	end(1, true)
+	s.left("k", l, 2)
+	end(1, false)
+	if o := s.take(weir.Op{Key: "k", Limit: l, Cost: 2, ID: 4}); !o[0].Charged {
+		s.Errorf("what was released is taken: %+v", o[0].Answer)
+	}
+	s.left("k", l, 0)
+	end(3, false)
+	o := s.take(weir.Op{Key: "k", Limit: bucket, Cost: 1}, weir.Op{Key: "k", Limit: l, Cost: 1, ID: 2, Role: weir.Always, Verb: weir.Refund})
+	if !o[1].Charged || !o[1].Decision.Allowed() {
+		s.Errorf("release more a spend: %+v", o[1].Answer)
+	}
+}
+
 // expiry: after ResetAfter a key is as if never seen.
 func (s *suite) expiry() {
 	if s.Live {

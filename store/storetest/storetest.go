@@ -94,6 +94,7 @@ func run(t *testing.T, open Open, opt Options) {
 		{"expiry", (*suite).expiry},
 		{"contention", (*suite).contention},
 		{"contention over several limits", (*suite).contentionOverThree},
+		{"releases", (*suite).releases},
 		{"approximate", (*suite).approximate},
 		{"wrong asks", (*suite).wrongAsks},
 		{"closed", (*suite).closed},

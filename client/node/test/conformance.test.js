@@ -32,12 +32,14 @@ for (const c of conformance.cases) {
 class Run {
   clock = new Clock();
   held = new Map(); // reservations and leases
+  logged = [];
 
   constructor(url, script, { budget = 5, fallback, domain, max_remember, max_in_flight, throttle } = {}, transport = {}) {
     this.script = script;
     if (script) script.calls = 0;
     const ms = (s) => (s === undefined ? undefined : s * 1000);
-    this.client = new Client({ url, budget: ms(budget), fallback, domain, maxRemember: ms(max_remember), maxInFlight: max_in_flight, throttle, clock: this.clock });
+    this.client = new Client({ url, budget: ms(budget), fallback, domain, maxRemember: ms(max_remember), maxInFlight: max_in_flight, throttle, clock: this.clock,
+      log: { warn: () => this.logged.push("warning"), info: () => this.logged.push("info") } });
     const { max_wait, max_waiting, max_pause, retries, no_throttle } = transport;
     this.url = url;
     this.send = throttledFetch({
@@ -63,6 +65,7 @@ class Run {
         got.slept = (this.clock.time - start) / 1000;
       }
       got.counters = this.client.counters();
+      got.logged = this.logged;
       if (this.script) Object.assign(got, { calls: this.script.calls, request: this.script.request });
       const k = differs(step.expect, got);
       assert.ok(k === undefined, `${where}, time ${n}, ${step.do}: ${k} of ${JSON.stringify(got)}, want ${JSON.stringify(step.expect)}`);
@@ -112,8 +115,7 @@ class Run {
           return { limited: { retry_after: err.retryAfter / 1000, throttled: err.throttled } };
         }
       case "release":
-        await client.release(held.get(`lease ${key}`), opt);
-        return {};
+        return { released: await client.release(held.get(`lease ${key}`), opt) };
     }
     throw new Error(`nothing does ${step.do}`);
   }

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import math
 import os
 import threading
@@ -106,6 +107,17 @@ class ConformanceTest(Cases, unittest.TestCase):
         self.run_all(Async)
 
 
+class Logged(logging.Handler):
+    """Collects the levels of what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.levels = []
+
+    def emit(self, record):
+        self.levels.append(record.levelname.lower())
+
+
 class Run:
     """Runs the steps of one case."""
 
@@ -114,6 +126,9 @@ class Run:
         if self.script:
             self.script.calls = 0
         self.held = {}  # reservations and leases
+        self.logged = Logged()
+        log = logging.getLogger("weirlimit")
+        log.handlers, log.propagate, log.level = [self.logged], False, logging.INFO
         options = {"budget": 5, **options}
         if "throttle" in options:
             options["throttle"] = Throttle(**options["throttle"])
@@ -146,6 +161,7 @@ class Run:
                     got = failure(err)
                 got["slept"] = self.clock.time - start
             got["counters"] = self.way.client.counters()
+            got["logged"] = self.logged.levels
             if self.script:
                 got.update(calls=self.script.calls, request=self.script.request)
             k = differs(want, got)
@@ -175,8 +191,7 @@ class Run:
         if do == "send":
             return self.send(step)
         if do == "release":
-            self.way.call(do, self.held["lease", key], timeout)
-            return {}
+            return {"released": self.way.call(do, self.held["lease", key], timeout)}
         raise ValueError(f"nothing does {do}")
 
     def send(self, step):

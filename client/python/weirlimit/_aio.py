@@ -81,8 +81,8 @@ class AsyncClient:
     async def renew(self, lease: Lease, timeout: Optional[float] = None) -> Tuple[Decision, Optional[Lease]]:
         return await self._run(self._core.acquire(lease.check, lease.remote, timeout))
 
-    async def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> None:
-        await self._run(self._core.release(lease, timeout))
+    async def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> bool:
+        return await self._run(self._core.release(lease, timeout))
 
     async def _run(self, steps: Steps) -> Any:
         try:

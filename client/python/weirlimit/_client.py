@@ -89,9 +89,9 @@ class Client:
         """Holds a lease for another period."""
         return self._run(self._core.acquire(lease.check, lease.remote, timeout))
 
-    def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> None:
-        """Ends a lease; None, or one that nobody holds, is no error."""
-        self._run(self._core.release(lease, timeout))
+    def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> bool:
+        """Ends a lease, and reports whether it was held; None, or one that nobody holds, is no error."""
+        return self._run(self._core.release(lease, timeout))
 
     def _run(self, steps: Steps) -> Any:
         try:

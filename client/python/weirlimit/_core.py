@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import secrets
 import socket
@@ -20,11 +21,13 @@ from urllib.parse import urlsplit
 
 from ._checks import as_int, as_list, as_object, as_text, as_time, identity, read_decision, read_json, write_check
 from ._fields import wait_of
-from ._guards import Breaker, Refusals, Throttle
+from ._guards import Breaker, OutageLog, Refusals, Throttle
 from ._http import ProtocolError, Response, write_request
 from ._options import Options, local_decision
 from ._types import Check, Decision, Lease, RequestError, Reservation, Settlement, UnavailableError
 from ._waiting import Waiter
+
+_log = logging.getLogger("weirlimit")
 
 _MAX_RESPONSE, _MAX_BATCH_RESPONSE = 1 << 20, 32 << 20
 _MAX_CHECKS = 1000
@@ -62,6 +65,7 @@ class Core:
         self._netloc, self._path = url.netloc, url.path.rstrip("/")
         self._lock = threading.Lock()
         self._breaker, self._throttle, self._refusals = Breaker(opt.probe, opt.max_probe), Throttle(opt.throttle), Refusals()
+        self._outages = OutageLog()
         self._origin = now()
         self.waiting = 0
         self._counts: Dict[str, int] = dict.fromkeys(
@@ -159,12 +163,15 @@ class Core:
         return d, Lease(check, remote or held) if d.allowed else None
 
     def release(self, lease: Optional[Lease], timeout: Optional[float]) -> Steps:
-        def read(res: Any) -> None:
-            if as_object(res).get("released") is not True:
+        def read(res: Any) -> bool:
+            released = as_object(res).get("released")
+            if not isinstance(released, bool):
                 raise ValueError("a response without the release of the lease")
+            return released
 
-        if lease is not None and lease.remote:
-            yield from self._call("/v1/release", write_check(lease.check, self.opt.domain), _MAX_RESPONSE, self.end(timeout), read)
+        if lease is None or not lease.remote:
+            return False
+        return (yield from self._call("/v1/release", write_check(lease.check, self.opt.domain), _MAX_RESPONSE, self.end(timeout), read))
 
     def _decide(self, checks: Sequence[Check], peek: bool, end: float) -> Generator[Any, Any, List[Decision]]:
         """Answers from memory what can be, and asks for the rest at once."""
@@ -265,6 +272,9 @@ class Core:
         with self._lock:
             self._throttle.accept(ticket)
             closed = self._breaker.succeeded(probe)
+            answers_again = self._outages.end()
+        if answers_again:
+            _log.info("the rate limit service answers again")
         if closed and self.opt.on_breaker:
             self.opt.on_breaker(False, None)
 
@@ -290,6 +300,11 @@ class Core:
 
     def _without(self, err: UnavailableError, check: Check, peek: bool) -> Generator[Any, Any, Decision]:
         """Decides what the service did not."""
+        with self._lock:
+            begins = self._outages.begin(self.now())
+        if begins:
+            by = "a function" if callable(self.opt.fallback) else self.opt.fallback
+            _log.warning("the rate limit service does not answer; checks are decided by the fallback, %s: %s", by, err)
         if self.opt.fallback == "allow":
             self._count("allowed")
             return Decision(True, source="policy", degraded=True, cause=err)

@@ -49,12 +49,24 @@ def _seconds(v: str) -> Optional[float]:
     return float(v) if len(v) < 300 else 1e300
 
 
+# The three forms of a date, RFC 9110 section 5.6.7: IMF-fixdate, RFC 850, asctime.
+_MONTH, _TIME = f"(?P<month>{'|'.join(_MONTHS)})", "(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
+_DATES = tuple(re.compile(form) for form in (
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?P<day>[0-9]{{2}}) {_MONTH} (?P<year>[0-9]{{4}}) {_TIME} GMT",
+    rf"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?P<day>[0-9]{{2}})-{_MONTH}-(?P<year>[0-9]{{2}}) {_TIME} GMT",
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ 0-9][0-9]) {_TIME} (?P<year>[0-9]{{4}})",
+))
+
+
 def _date(v: str) -> Optional[float]:
-    m = re.fullmatch(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT", v)
-    if m is None or m[2] not in _MONTHS:
+    m = next(filter(None, (form.fullmatch(v) for form in _DATES)), None)
+    if m is None:
         return None
+    year = int(m["year"])
+    if len(m["year"]) == 2:
+        year += 2000 if year < 69 else 1900  # as Go and POSIX read it
     try:
-        at = datetime(int(m[3]), _MONTHS.index(m[2]) + 1, int(m[1]), int(m[4]), int(m[5]), int(m[6]))
+        at = datetime(year, _MONTHS.index(m["month"]) + 1, int(m["day"]), int(m["hour"]), int(m["minute"]), int(m["second"]))
     except ValueError:
         return None
     return float(calendar.timegm(at.timetuple()))

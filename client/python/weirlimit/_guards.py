@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from dataclasses import dataclass, replace
@@ -96,6 +97,30 @@ class Breaker:
 
 
 _SLOTS = 60  # into how many parts the window is cut
+
+
+class OutageLog:
+    """Says when to log that checks are decided without the service.
+
+    A service that answers now and then must not fill the log: no warning follows another within
+    a minute.
+    """
+
+    def __init__(self) -> None:
+        self._open = False  # that it began was logged, and that it ended was not
+        self._until = -math.inf
+
+    def begin(self, now: float) -> bool:
+        """Returns whether to log that a check is decided without the service."""
+        if self._open or now < self._until:
+            return False
+        self._open, self._until = True, now + 60
+        return True
+
+    def end(self) -> bool:
+        """Returns whether to log that the service answers again."""
+        was_open, self._open = self._open, False
+        return was_open
 
 
 class Throttle:

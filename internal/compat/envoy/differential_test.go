@@ -217,7 +217,7 @@ func sameError(theirs, mine string, files []File, merge bool) bool {
 	if nbsp.Replace(theirs) == nbsp.Replace(mine) {
 		return true
 	}
-	possible := faults(files, merge)
+	possible := loadErrors(files, merge)
 	return possible[theirs] && possible[mine]
 }
 

@@ -8,9 +8,9 @@ import (
 // descriptorMessage is a descriptor of a request.
 type descriptorMessage = *commonv3.RateLimitDescriptor
 
-// faults returns the errors that loading the files can tell, whichever of a
+// loadErrors returns the errors that loading the files can tell, whichever of a
 // block's keys, and of the files, is looked at first.
-func faults(files []File, merge bool) map[string]bool {
+func loadErrors(files []File, merge bool) map[string]bool {
 	all := map[string]bool{}
 	for _, f := range files {
 		var tree map[any]any

@@ -34,11 +34,11 @@ func (s *Service) JSON() http.Handler {
 			resp, err = s.ShouldRateLimit(r.Context(), &req)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.fail(w, err)
 			return
 		}
 		if body, err = protojson.Marshal(resp); err != nil {
-			s.opt.Logger.ErrorContext(r.Context(), "response cannot be encoded as JSON", "error", err)
+			s.faults.Report("response cannot be encoded as JSON", err)
 			fail(w, http.StatusInternalServerError)
 			return
 		}
@@ -51,7 +51,7 @@ func (s *Service) JSON() http.Handler {
 	})
 }
 
-func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Service) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadRequest
 	if _, store := errors.AsType[storeError](err); store {
 		code = http.StatusInternalServerError
@@ -61,7 +61,7 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusServiceUnavailable
 		w.Header().Set("Connection", "close") // the client does not wait for the rest of its body to be read
 	}
-	s.opt.Logger.WarnContext(r.Context(), "HTTP request undecided", "error", err, "status", code)
+	s.faults.Warn("HTTP request undecided: "+http.StatusText(code), err)
 	fail(w, code)
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 	// Now tells the time in seconds since the Unix epoch. Zero means the clock of
 	// this node.
 	Now func() int64
-	// Logger is told of requests that cannot be decided. Zero means nobody is told.
+	// Logger is told of requests that cannot be decided, of each kind once a second. Zero means nobody is told.
 	Logger *slog.Logger
 }
 

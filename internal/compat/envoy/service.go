@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/compat/envoy/counter"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Service answers ShouldRateLimit. Make it with New, give it rules with Load.
@@ -20,6 +21,7 @@ import (
 type Service struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 	opt    Options
+	faults *faults.Log
 	looker counter.Looker
 	totals stats.Service
 	local  *localCache
@@ -32,7 +34,7 @@ type Service struct {
 // error.
 func New(o Options) *Service {
 	o.fill()
-	s := &Service{opt: o, totals: o.Stats.Service()}
+	s := &Service{opt: o, faults: faults.New(o.Logger), totals: o.Stats.Service()}
 	if o.StopIncrementWhenOver {
 		s.looker, _ = o.Counters.(counter.Looker)
 	}

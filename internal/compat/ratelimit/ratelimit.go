@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/counter"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/listen"
 )
@@ -140,8 +141,9 @@ func (n *Node) buildGRPC(calls *methods) error {
 		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
 		// A call ends by the store's bound, which is to be heard of.
 		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,
-		Drain:       drainFor, Workers: grpcserver.DefaultWorkers, Log: n.log,
+		Delay:       max(n.s.DrainDelay, 0), Drain: drainFor, Workers: grpcserver.DefaultWorkers, Log: n.log,
 	}
+	opt.Undecoded = n.undecoded(faults.New(n.log))
 	opt.Unary = append(opt.Unary, calls.unary)
 	if n.trace != nil {
 		opt.Unary = append(opt.Unary, n.trace.unary)
@@ -165,6 +167,20 @@ func (n *Node) buildGRPC(calls *methods) error {
 	var err error
 	n.grpc, err = grpcserver.New(opt)
 	return err
+}
+
+// undecoded returns what counts and tells the requests that cannot be decoded: they
+// are errors, as they are to the original, which Envoy lets pass unless it is told not to.
+func (n *Node) undecoded(seldom *faults.Log) func(message any, data []byte, err error) []byte {
+	return func(message any, _ []byte, err error) []byte {
+		if _, ok := message.(*rlsv3.RateLimitRequest); ok {
+			n.scope.Scope("service.call.should_rate_limit").Counter("decode_error").Inc()
+			if seldom.IsDue() {
+				n.log.Warn("request that is no UTF-8 or no protobuf message is not counted; Envoy lets it pass unless failure_mode_deny is set", "err", err)
+			}
+		}
+		return nil
+	}
 }
 
 // Run reaches the store, waits for the first rules (unless the settings say not
@@ -274,7 +290,9 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	var calls, requests sync.WaitGroup
 	ended := make(chan error, 3)
 	n.logListening("gRPC", n.s.GRPCHost, n.s.GRPCPort)
-	calls.Go(func() { ended <- n.grpc.Serve(ctx, grpcLn) })
+	calls.Go(func() {
+		ended <- n.grpc.Serve(ctx, listen.Limit(grpcLn, listen.Limits{ProxyAdvice: proxyAdvice, Log: n.log}))
+	})
 	n.logListening("HTTP", n.s.Host, n.s.Port)
 	web := newWebServer(handlers, httpLn, maxWebConnections, n.log)
 	requests.Go(func() { ended <- web.serve(webCtx) })

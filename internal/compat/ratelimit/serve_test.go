@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,10 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/compat/envoy"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -473,4 +476,31 @@ func isRefused(t *testing.T, conn net.Conn, size int) bool {
 	}
 	k, err := conn.Read(make([]byte, 1))
 	return k > 0 || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// A request that is no UTF-8 is an error, as the original has it, and is told: Envoy lets
+// it pass.
+func TestUndecodableRequestsAreTold(t *testing.T) {
+	t.Parallel()
+	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+	b, err := proto.Marshal(request("shop", "user=MARK"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := bytes.ReplaceAll(b, []byte("MARK"), []byte("a\xffbc"))
+	const calls = 5
+	for range calls {
+		err := grpctest.Invoke(t.Context(), n.dial(), rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, bad, new(rlsv3.RateLimitResponse))
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "invalid UTF-8") {
+			t.Errorf("got %v", err)
+		}
+	}
+	servertest.Await(t, "the statistic", func() bool {
+		_, text := get(t, n.prom, "/metrics")
+		v, ok := servertest.Sample(t, text, `ratelimit_service_should_rate_limit_error{err_type="decode_error"}`)
+		return ok && v == calls
+	})
+	if said := strings.Count(n.proc.Output(), "is not counted; Envoy lets it pass"); said < 1 || said == calls {
+		t.Errorf("it was said %d times:\n%s", said, n.proc.Output())
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/counter"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // opener opens the store of the counters. The settings are good, and files of
@@ -46,7 +47,7 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	}
 	opt := counter.RedisOptions{JitterSeconds: s.ExpirationJitterMaxSeconds}
 	for i, r := range s.Redises() {
-		log.Warn("connecting to redis on "+counter.Masked(r.URL), "type", r.Type, "tls", r.TLS)
+		log.Warn("connecting to redis on "+redact.URL(r.URL), "type", r.Type, "tls", r.TLS)
 		server := counter.RedisServer{
 			URL: r.URL, Type: r.Type, Network: r.SocketType, Auth: r.Auth, SentinelAuth: r.SentinelAuth, Timeout: s.RedisTimeout,
 		}

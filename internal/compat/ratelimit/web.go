@@ -53,10 +53,13 @@ func shortest(p string) string {
 	return short
 }
 
+// proxyAdvice is for those whose load balancer sends what the original does not read either.
+const proxyAdvice = "have the load balancer send no PROXY header: weir ratelimit reads none"
+
 // newWebServer returns a server of at most so many connections.
 func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger) *webServer {
 	const idleTimeout = 5 * time.Minute
-	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, Log: log}), time.Minute), srv: &http.Server{
+	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, ProxyAdvice: proxyAdvice, Log: log}), time.Minute), srv: &http.Server{
 		Handler:           listen.Guard(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,

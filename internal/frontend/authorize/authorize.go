@@ -44,7 +44,7 @@ type Options struct {
 	Plan *identity.Plan
 	// Routes are looked at in this order, the first that matches is taken. Zero
 	// means none.
-	Routes []Route
+	Routes []identity.Route
 	// Answer writes the header fields and refusals. Nil means answer.New with
 	// its defaults.
 	Answer *answer.Writer
@@ -60,13 +60,6 @@ type Options struct {
 	// Log is told of errors of the store and of questions that cannot be
 	// answered, at most one a second. Nil means nobody.
 	Log *slog.Logger
-}
-
-// Route says which requests it is about, and what they are asked by.
-type Route struct {
-	identity.Route
-	// Unlimited: they pass without asking any limit.
-	Unlimited bool
 }
 
 // Authorizer decides. Safe for concurrent use.
@@ -116,27 +109,26 @@ func (a *Authorizer) compile() (err error) {
 	if len(a.opt.Routes) == 0 {
 		return nil
 	}
-	plans := make([]identity.Route, len(a.opt.Routes))
 	for i := range a.opt.Routes {
 		r := &a.opt.Routes[i]
-		if plans[i] = r.Route; r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0) {
+		if r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0) {
 			return fmt.Errorf("authorize: route %d is unlimited: remove its descriptors and cost", i+1)
 		}
 	}
-	if a.routes, err = a.opt.Identity.Routes(plans); err != nil {
+	if a.routes, err = a.opt.Identity.Routes(a.opt.Routes); err != nil {
 		return err
 	}
-	WarnOfEvadable(a.opt.Log, a.routes, plans, func(i int) bool { return a.opt.Routes[i].Unlimited })
+	WarnOfEvadable(a.opt.Log, a.routes)
 	return nil
 }
 
-// WarnOfEvadable logs the routes, made of plans, on which clients without a credential
-// meet no limit, but for those that are unlimited.
-func WarnOfEvadable(log *slog.Logger, routes *identity.Routes, plans []identity.Route, isUnlimited func(i int) bool) {
-	for i := range plans {
-		if !isUnlimited(i) && routes.Plan(i).Evadable() {
+// WarnOfEvadable logs the routes on which clients without a credential meet no limit, but
+// for those that are unlimited.
+func WarnOfEvadable(log *slog.Logger, routes *identity.Routes) {
+	for i := range routes.Len() {
+		if r := routes.Route(i); !r.Unlimited && routes.Plan(i).Evadable() {
 			log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
-				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
+				"route", i+1, "host", r.Host, "path", r.Path)
 		}
 	}
 }

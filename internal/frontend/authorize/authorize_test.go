@@ -57,8 +57,8 @@ func TestNew(t *testing.T) {
 	f("no limiter", authorize.Options{})
 	f("a plan without its resolver", authorize.Options{Limiter: lim, Plan: plan})
 	f("max waiting", authorize.Options{Limiter: lim, MaxWaiting: -1})
-	f("route 1 is unlimited", authorize.Options{Limiter: lim, Routes: []authorize.Route{{Route: identity.Route{Path: "/", Cost: 2}, Unlimited: true}}})
-	f("it is never reached", authorize.Options{Limiter: lim, Routes: []authorize.Route{{}, {Route: identity.Route{Path: "/x"}}}})
+	f("route 1 is unlimited", authorize.Options{Limiter: lim, Routes: []identity.Route{{Path: "/", Cost: 2, Unlimited: true}}})
+	f("it is never reached", authorize.Options{Limiter: lim, Routes: []identity.Route{{}, {Path: "/x"}}})
 }
 
 // What is refused for the service's sake is told as such.

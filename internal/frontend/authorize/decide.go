@@ -1,11 +1,15 @@
 package authorize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
@@ -43,7 +47,8 @@ const (
 // lets nothing through.
 type Verdict struct {
 	Outcome Outcome
-	// Degraded: it was let through though the store gave no decision.
+	// Degraded: the store could not give its usual guarantee, or gave no decision and
+	// it was let through.
 	Degraded bool
 	// Soft: it passed above the threshold of a soft limit.
 	Soft bool
@@ -74,16 +79,16 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	v := Verdict{}
 	plan, cost := a.opt.Plan, int64(0)
 	if a.routes != nil && !q.Connection {
+		i := a.routes.Find(c)
 		if err := c.Err(); err != nil {
-			return a.unreadable(w, v, err)
+			return a.unreadable(w, q, v, err)
 		}
-		if i := a.routes.Find(c); i >= 0 {
-			r := &a.opt.Routes[i]
-			if v.Route = routeName(r); r.Unlimited {
-				v.Outcome, v.Decision = Allowed, weir.AllowUnlimited()
-				return v
-			}
-			plan, cost = a.routes.Plan(i), r.Cost
+		if i >= 0 {
+			v.Route = routeName(&a.opt.Routes[i])
+		}
+		if plan, cost = a.routes.PlanFor(c, i, plan); plan == nil {
+			v.Outcome, v.Decision = Allowed, weir.AllowUnlimited()
+			return v
 		}
 	}
 	if req.Cost = cost; q.Domain != "" {
@@ -96,7 +101,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 		err = plan.Fill(req, c)
 	}
 	if err != nil {
-		return a.unreadable(w, v, err)
+		return a.unreadable(w, q, v, err)
 	}
 	if q.Cost != 0 {
 		req.Cost = q.Cost
@@ -107,7 +112,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	return a.decide(ctx, w, q, life, v)
 }
 
-func routeName(r *Route) string {
+func routeName(r *identity.Route) string {
 	if r.Name != "" {
 		return r.Name
 	}
@@ -123,9 +128,26 @@ func Problem(err error) *answer.Problem {
 	return p
 }
 
+// Code returns the status of a call of gRPC with this outcome.
+func (o Outcome) Code() codes.Code {
+	return [...]codes.Code{Allowed: codes.OK, Refused: codes.ResourceExhausted, Unreadable: codes.InvalidArgument, Undecided: codes.Unavailable}[o]
+}
+
+// problem answers a request that is not let through. Of the answer to a call of gRPC
+// proxies make a status: Envoy takes the code from its fields, or makes its own of the
+// HTTP status, which clients may try again at once, and the message from its body.
+func problem(w http.ResponseWriter, q *Question, o Outcome, p answer.Problem) {
+	if p.TextOnly = isCall(q); p.TextOnly {
+		w.Header().Set("Grpc-Status", strconv.Itoa(int(o.Code())))
+	}
+	p.Write(w)
+}
+
+func isCall(q *Question) bool { return answer.IsCall(q.Header.Get("Content-Type")) }
+
 // unreadable answers a request that could not be identified.
-func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Verdict {
-	Problem(err).Write(w)
+func (a *Authorizer) unreadable(w http.ResponseWriter, q *Question, v Verdict, err error) Verdict {
+	problem(w, q, Unreadable, *Problem(err))
 	v.Outcome = Unreadable
 	return v
 }
@@ -141,12 +163,12 @@ func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Quest
 		if err == nil {
 			life.Cancel(ctx)
 		}
-		return a.cannotAsk(w, v, misfit)
+		return a.cannotAsk(w, q, v, misfit)
 	}
 	if err != nil {
 		return a.undecided(w, q, v, life.Undecided(ctx, err))
 	}
-	v.Decision, v.Soft = d, req.Soft()
+	v.Decision, v.Soft, v.Degraded = d, req.Soft(), d.Degraded()
 	if !d.Allowed() {
 		return a.refuse(w, q, req, v)
 	}
@@ -178,9 +200,9 @@ func misfit(ops []weir.Op) error {
 }
 
 // cannotAsk answers a request that meets a rule that cannot be asked.
-func (a *Authorizer) cannotAsk(w http.ResponseWriter, v Verdict, err error) Verdict {
+func (a *Authorizer) cannotAsk(w http.ResponseWriter, q *Question, v Verdict, err error) Verdict {
 	a.Report("a request meets a limit that cannot be asked by a proxy", err)
-	answer.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}.Write(w)
+	problem(w, q, Undecided, answer.Problem{Status: http.StatusInternalServerError, Detail: err.Error()})
 	v.Outcome = Undecided
 	return v
 }
@@ -190,11 +212,11 @@ func (a *Authorizer) undecided(w http.ResponseWriter, q *Question, v Verdict, wh
 	v.Outcome = Undecided
 	switch {
 	case why == admit.CostOutOfRange:
-		answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}.Write(w)
+		problem(w, q, Undecided, answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"})
 	case why == admit.StoreFailed && q.FailOpen:
 		v.Outcome, v.Degraded = Allowed, true
 	default:
-		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}.Write(w)
+		problem(w, q, Undecided, answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1})
 	}
 	return v
 }
@@ -207,7 +229,16 @@ func (a *Authorizer) refuse(w http.ResponseWriter, q *Question, req *weir.Reques
 			why = answer.Overload
 		}
 	}
-	a.opt.Answer.RefuseAs(w, q.Status, why, req.Ops(), v.Decision, admit.DecidedAt(req.Ops()))
 	v.Outcome = Refused
+	at := admit.DecidedAt(req.Ops())
+	if !isCall(q) {
+		a.opt.Answer.RefuseAs(w, q.Status, why, req.Ops(), v.Decision, at)
+		return v
+	}
+	_, fields, _, status := a.opt.Answer.Refusal(nil, nil, why, req.Ops(), v.Decision, at)
+	for _, f := range fields {
+		w.Header().Set(f.Name, string(f.Value))
+	}
+	problem(w, q, Refused, answer.Problem{Status: cmp.Or(q.Status, status), Detail: answer.Detail(req.Ops(), v.Decision)})
 	return v
 }

@@ -96,7 +96,7 @@ func TestEnvoyFiles(t *testing.T) {
 			t.Errorf("%s: the last filter is %s", name, last)
 		}
 	}
-	if got := filters["ext-authz-http.yaml"].GetHttpService().GetPathPrefix(); got != "/auth" {
+	if got := filters["ext-authz-http.yaml"].GetHttpService().GetPathPrefix(); got != "/auth:deny=429" {
 		t.Errorf("the prefix is %q", got)
 	}
 	if !filters["ext-authz-grpc.yaml"].GetEncodeRawHeaders() {

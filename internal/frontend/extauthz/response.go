@@ -52,16 +52,9 @@ func (a *headerFields) status() error {
 	return status.Error(codes.FailedPrecondition, string(a.body))
 }
 
-// grpcCode is what the response's own status says, by outcome. Envoy asks only
-// whether it is OK.
-var grpcCode = [...]codes.Code{
-	authorize.Allowed: codes.OK, authorize.Refused: codes.ResourceExhausted,
-	authorize.Unreadable: codes.InvalidArgument, authorize.Undecided: codes.Unavailable,
-}
-
-// response returns what Envoy is told.
+// response returns what Envoy is told. Of its own status Envoy asks only whether it is OK.
 func (a *headerFields) response(v authorize.Verdict) *authv3.CheckResponse {
-	out := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(grpcCode[v.Outcome])}, DynamicMetadata: metadata(v)}
+	out := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(v.Outcome.Code())}, DynamicMetadata: metadata(v)}
 	switch v.Outcome {
 	case authorize.Allowed:
 		out.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{

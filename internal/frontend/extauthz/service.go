@@ -21,6 +21,7 @@
 package extauthz
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/frontend/authorize"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // Name of the service, as gRPC has it.
@@ -66,6 +68,22 @@ func New(opt Options) (*Service, error) {
 
 // Register adds the service to a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { authv3.RegisterAuthorizationServer(r, s) }
+
+// Repair returns a CheckRequest whose strings are not all UTF-8 with ! in place of what
+// is not, nil for other messages. It is for grpcserver.Options: Envoy itself writes ! in
+// most strings, and a client must not choose that it is not counted.
+func Repair(message any, data []byte, _ error) []byte {
+	in, ok := message.(*authv3.CheckRequest)
+	if !ok {
+		return nil
+	}
+	data = bytes.Clone(data)
+	wire.Repair(data, in.ProtoReflect().Descriptor(), maxDepth)
+	return data
+}
+
+// maxDepth is how deep the messages are in which a request is told.
+const maxDepth = 8
 
 // Check implements the service.
 func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.CheckResponse, error) {
@@ -131,12 +149,15 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 			return nil, false, fmt.Errorf("context_extensions: %w", err)
 		}
 	}
+	if q.Status != 0 {
+		q.Status = int(code(q.Status)) // what the document says, too
+	}
 	h := at.GetRequest().GetHttp()
 	if h == nil {
 		q.Connection = true // the network filter asks once for each
 		return q, facts, nil
 	}
-	q.Method, q.Host, q.Header = h.GetMethod(), h.GetHost(), header(h)
+	q.Method, q.Host, q.Header, q.Carried = h.GetMethod(), h.GetHost(), header(h), true
 	q.Path, q.Query, _ = strings.Cut(h.GetPath(), "?")
 	return q, facts, nil
 }

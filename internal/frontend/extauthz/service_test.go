@@ -1,9 +1,11 @@
 package extauthz_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,7 +28,9 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
+	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -169,9 +174,9 @@ func TestRecordedRequests(t *testing.T) {
 		}
 	}
 	f("http1", "api: 203.0.113.7 POST /login; api: shop.example")
-	f("http2", "api: 203.0.113.7 POST /login; api: shop.example; api: fry") // spoofed: the peer is no proxy
+	f("http2", "api: 203.0.113.7 POST /login; api: 203.0.113.7 POST /%6cogin; api: shop.example; api: fry") // spoofed: the peer is no proxy
 	f("http3_ipv6", "api: 2001:db8:1:2::/64 GET /; api: [2001:db8::1]")
-	f("raw_headers", "api: 203.0.113.7 GET /a/b/c; api: shop.example; api: "+hashed(d))
+	f("raw_headers", "api: 203.0.113.7 GET /a/b/c; api: 203.0.113.7 GET /a/%62/c; api: shop.example; api: "+hashed(d))
 	f("behind_balancer", "api: 203.0.113.7 GET /x; api: shop.example")
 	f("unix", "api: unknown GET /x; api: h")
 	f("network", "api: 203.0.113.7 GET /; api: unknown")
@@ -212,6 +217,40 @@ func headers(t *testing.T, res *authv3.CheckResponse) map[string]string {
 	return out
 }
 
+// No bytes in any string of a question make the call fail, which would let the client
+// pass: each is counted, by the client's address here.
+func TestFamilyNoBytesOfAQuestionEscapeTheCount(t *testing.T) {
+	d := build(t, weir.PerHour(1000, algorithm.FixedWindow))
+	conn := grpctest.Connect(t, grpcserver.Options{Undecoded: extauthz.Repair}, d.svc.Register)
+	const mark = "MARK"
+	places := map[string]func(h *authv3.AttributeContext_HttpRequest){
+		"path":   func(h *authv3.AttributeContext_HttpRequest) { h.Path = "/" + mark },
+		"query":  func(h *authv3.AttributeContext_HttpRequest) { h.Path = "/?a=" + mark },
+		"host":   func(h *authv3.AttributeContext_HttpRequest) { h.Host = mark },
+		"method": func(h *authv3.AttributeContext_HttpRequest) { h.Method = mark },
+		"name":   func(h *authv3.AttributeContext_HttpRequest) { h.Headers[mark] = "x" },
+		"value":  func(h *authv3.AttributeContext_HttpRequest) { h.Headers["x-latin"] = mark },
+		"raw header": func(h *authv3.AttributeContext_HttpRequest) {
+			h.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: mark, Value: mark, RawValue: []byte(mark)}}}
+		},
+	}
+	for place, put := range places {
+		for _, bad := range []string{"\xff\xff\xff\xff", "caf\xe9", "\xed\xa0\x80x", "\xc3\x28a\xf0"} {
+			in := recorded(t, "http1")
+			put(in.Attributes.Request.Http)
+			b, err := proto.Marshal(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := new(authv3.CheckResponse)
+			err = grpctest.Invoke(t.Context(), conn, "/"+extauthz.Name+"/Check", bytes.ReplaceAll(b, []byte(mark), []byte(bad)), res)
+			if asked := d.rules.take(); err != nil || res.GetDeniedResponse() == nil && !strings.Contains(asked, "203.0.113.7") {
+				t.Errorf("%q in the %s: %v, %v, asked %q", bad, place, res, err, asked)
+			}
+		}
+	}
+}
+
 // A refusal is a denied_response with all that the client is to see.
 func TestAnswers(t *testing.T) {
 	d := open(t, weir.PerHour(2, algorithm.FixedWindow))
@@ -244,11 +283,12 @@ func TestAnswers(t *testing.T) {
 		var p struct {
 			Type   string
 			Detail string
+			Status int32
 		}
 		if err := json.Unmarshal([]byte(no.GetBody()), &p); err != nil || !strings.Contains(p.Type, "quota-exceeded") || !strings.Contains(p.Detail, "2800 seconds") {
 			t.Errorf("body %q: %v", no.GetBody(), err)
 		}
-		if int32(no.GetStatus().GetCode()) != want || res.GetStatus().GetCode() != int32(codes.ResourceExhausted) || res.ValidateAll() != nil ||
+		if int32(no.GetStatus().GetCode()) != want || p.Status != want || res.GetStatus().GetCode() != int32(codes.ResourceExhausted) || res.ValidateAll() != nil ||
 			h["retry-after"] != "OVERWRITE_IF_EXISTS_OR_ADD 2800" || !strings.HasSuffix(h["content-type"], "application/problem+json") || !strings.HasSuffix(h["ratelimit"], `"some";r=1;t=2800`) || h["content-length"] != "" {
 			t.Errorf("deny %q: %v %v", deny, res, res.ValidateAll())
 		}
@@ -258,6 +298,92 @@ func TestAnswers(t *testing.T) {
 	for range 3 {
 		if res, err = d.ask("network", "cost", "0"); err != nil || res.GetOkResponse() == nil {
 			t.Errorf("a look: %v %v", res, err)
+		}
+	}
+}
+
+// sourced is a store that says where its decisions are from.
+type sourced struct {
+	weir.Store
+	from weir.Source
+}
+
+func (s sourced) Take(ctx context.Context, ops []weir.Op) error {
+	err := s.Store.Take(ctx, ops)
+	for i := range ops {
+		ops[i].Decision.Limit = ops[i].Limit.From(s.from)
+	}
+	return err
+}
+
+func (s sourced) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	d, err := s.Store.TakeOne(ctx, key, l, cost)
+	d.Limit = l.From(s.from)
+	return d, err
+}
+
+// The metadata say what the header fields say: that a decision has less than its usual
+// guarantee, wherever it is from, allowed or refused.
+func TestFamilyMetadataAgreeWithFields(t *testing.T) {
+	degraded := 0
+	for from := weir.FromStore; from <= weir.FromSuccessor; from++ {
+		var l *weir.Limit
+		d := build(t, weir.PerHour(1, algorithm.FixedWindow), func(o *extauthz.Options) {
+			l = o.Authorize.Limiter.Rules().(*seen).Limit
+			lim, err := weir.New(sourced{clocked.New(t), from}, weir.Limits{l}, weir.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Authorize.Limiter = lim
+		})
+		for _, outcome := range []string{"allowed", "refused"} {
+			res, err := d.svc.Check(t.Context(), recorded(t, "network"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := res.GetDynamicMetadata().AsMap()
+			_, header := headers(t, res)["x-ratelimit-degraded"]
+			if told["outcome"] != outcome || (told["degraded"] == true) != header || header != l.From(from).Guarantee().Degraded {
+				t.Errorf("from %s, %s: metadata %v, fields %v", from, outcome, told, headers(t, res))
+			}
+			if header {
+				degraded++
+			}
+		}
+	}
+	if degraded < 4 {
+		t.Errorf("%d decisions were degraded", degraded)
+	}
+}
+
+// A call of gRPC that is not let through gets a code and a sentence; nobody else does.
+func TestFamilyCallsAreRefusedInTheirWords(t *testing.T) {
+	for kind, isCall := range map[string]bool{"application/grpc": true, "application/grpc+proto": true, "application/grpc;x=y": true,
+		"application/grpc-web": false, "application/grpcx": false, "application/json": false, "": false} {
+		for deny, ask := range map[string]func(h *authv3.AttributeContext_HttpRequest){"": nil, "403": nil, "503": nil, "unreadable": func(h *authv3.AttributeContext_HttpRequest) { h.Path = "/%zz" }} {
+			d := build(t, weir.PerHour(1, algorithm.FixedWindow))
+			in := recorded(t, "http1")
+			in.Attributes.Request.Http.Headers["content-type"] = kind
+			in.Attributes.ContextExtensions = map[string]string{"cost": "2"}
+			want := codes.ResourceExhausted
+			if ask != nil {
+				ask(in.Attributes.Request.Http)
+				want = codes.InvalidArgument
+			} else if deny != "" {
+				in.Attributes.ContextExtensions["deny"] = deny
+			}
+			res, err := d.svc.Check(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			no, h := res.GetDeniedResponse(), headers(t, res)
+			got, plain := h["grpc-status"], !strings.Contains(no.GetBody(), "{") && len(no.GetBody()) < 120
+			if isCall && (!strings.HasSuffix(got, fmt.Sprint(" ", int(want))) || !plain) || !isCall && (got != "" || plain) || res.ValidateAll() != nil {
+				t.Errorf("%q, deny %q: %v", kind, deny, no)
+			}
+			if ask == nil && h["ratelimit"] == "" {
+				t.Errorf("%q, deny %q: fields %v", kind, deny, h)
+			}
 		}
 	}
 }
@@ -342,10 +468,10 @@ func TestLimitsThatNeedTheEnd(t *testing.T) {
 // Routes choose descriptors and costs; a connection has none.
 func TestRoutes(t *testing.T) {
 	d := open(t, weir.PerHour(10, algorithm.FixedWindow), func(o *extauthz.Options) {
-		o.Authorize.Routes = []authorize.Route{
-			{Route: identity.Route{Name: "free", Path: "/x"}, Unlimited: true},
-			{Route: identity.Route{Path: "/login", Host: "shop.example", Methods: []string{"POST"}, Cost: 4, Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "route"}}}}}},
-			{Route: identity.Route{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "host"}}}}}},
+		o.Authorize.Routes = []identity.Route{
+			{Name: "free", Path: "/x", Unlimited: true},
+			{Path: "/login", Host: "shop.example", Methods: []string{"POST"}, Cost: 4, Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "route"}}}}},
+			{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "host"}}}}},
 		}
 	})
 	f := func(name, want string, refused bool) {
@@ -359,7 +485,7 @@ func TestRoutes(t *testing.T) {
 		f("behind_balancer", "", false)
 	}
 	f("http1", "api: shop.example/login", false)
-	f("http2", "api: shop.example/login", false)
+	f("http2", "api: shop.example/login; api: shop.example", false) // and by the route of who does not decode
 	f("http1", "api: shop.example/login", true)
 	f("http3_ipv6", "api: [2001:db8::1]", false)
 	f("network", "api: 203.0.113.7 GET /; api: unknown", false)

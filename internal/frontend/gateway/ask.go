@@ -25,19 +25,14 @@ type Asked struct {
 // Ask tells c the request and fills req, which is empty, with what ServeHTTP has the limits
 // decide, and decides nothing. What it fills in is valid until c is released.
 func (g *Gateway) Ask(req *weir.Request, r *http.Request, c *identity.Caller) Asked {
-	t, plan, p := g.receive(r, c)
-	a := Asked{Route: -1, Problem: p}
-	for i := range g.targets {
-		if &g.targets[i] == t {
-			a.Route = i
-		}
-	}
+	to, p := g.receive(r, c)
+	a := Asked{Route: to.route, Problem: p}
 	if p != nil {
 		return a
 	}
-	a.Upstream, a.Unlimited = t.name, t.unlimited
+	a.Upstream, a.Unlimited = to.target.name, to.unlimited
 	if !a.Unlimited {
-		if err := g.middleware.Describe(req, r, c, plan, t.cost); err != nil {
+		if err := g.middleware.Describe(req, r, c, to.plan, to.cost); err != nil {
 			a.Problem = authorize.Problem(err)
 		}
 	}

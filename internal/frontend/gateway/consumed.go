@@ -81,14 +81,29 @@ func (b *stoppable) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close implements io.Closer. The rest is for the server to read, so that its sender
+// hears the answer.
+func (b *stoppable) Close() error {
+	b.stopped.Store(true)
+	return nil
+}
+
 // stop waits for the read that is under way, if there is one, and lets no other
-// begin.
-func (b *stoppable) stop(w http.ResponseWriter) {
+// begin. Who waits for the client is woken, which breaks the body: only after a while
+// where the client is to hear why nobody wants it.
+func (b *stoppable) stop(w http.ResponseWriter, status int) {
 	if b.stopped.Store(true); b.whole.Load() {
 		return
 	}
-	// Who waits for the client is woken.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	if b.mu.TryLock() { // nobody reads
+		b.mu.Unlock()
+		return
+	}
+	rc, wake := http.NewResponseController(w), time.Unix(1, 0)
+	if status >= 400 && rc.Flush() == nil {
+		wake = time.Now().Add(wakeTime)
+	}
+	_ = rc.SetReadDeadline(wake)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 }
@@ -99,6 +114,7 @@ func (b *stoppable) stop(w http.ResponseWriter) {
 const (
 	maxLinger  = 8 << 20
 	lingerTime = 5 * time.Second
+	wakeTime   = 2 * time.Second
 )
 
 // finish reads the rest of the body once w is answered: all of it for the sake
@@ -122,7 +138,7 @@ func (b *consumed) finish(w http.ResponseWriter) {
 // refuse answers a request whose body is not wanted.
 func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 {
-		p.Write(w)
+		p.Write(answer.ForCall(w, r))
 		return
 	}
 	_ = http.NewResponseController(w).EnableFullDuplex()

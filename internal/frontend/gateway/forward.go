@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -15,13 +16,13 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	tr := tripOf(p.In)
 	u := p.Out.URL
 	u.Scheme, u.Host = tr.t.scheme, tr.t.Upstream.Host
-	setPath(u, tr.t.base+tr.t.path(p.In, tr.caller))
+	setPath(u, tr.t.base+tr.t.path(tr.caller))
 	// As it came: nothing here changes the query, so no two readers can differ.
 	u.RawQuery = p.In.URL.RawQuery
 	if !tr.t.PreserveHost {
 		p.Out.Host = ""
 	}
-	if speaksHTTP(p.Out.Header["Upgrade"]) {
+	if speaksHTTP(p.Out.Header["Upgrade"]) || !p.In.ProtoAtLeast(1, 1) { // RFC 9110 §7.8
 		for _, key := range []string{"Connection", "Upgrade", "Http2-Settings"} {
 			p.Out.Header.Del(key)
 		}
@@ -30,39 +31,34 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	if override := g.identity.MethodOverride(); override != "" && p.In.Method != http.MethodPost {
 		delete(p.Out.Header, override) // it means nothing there, see identity.Options
 	}
-	g.dropClaims(p.Out.Trailer, false)
-	for key := range p.Out.Trailer {
-		if g.identity.Reads(key) {
-			delete(p.Out.Trailer, key) // a server that merges trailers would find another caller
-		}
-	}
+	// A server that merges trailers would find another request.
+	tr.caller.DropTrailers(p.Out.Trailer, func(key string) bool { return g.isClaim(key, false) || !mayTrail(key) })
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.Body = &trailed{ReadCloser: p.Out.Body, from: p.In.Trailer, to: p.Out.Trailer}
 	}
 	g.setForwarded(p, tr.caller)
 }
 
-// path returns the path for the upstream, beginning with a slash: as the
-// client wrote it, unless a part of it is cut or another put before it; then it
-// must not climb out of where it belongs.
-func (t *target) path(r *http.Request, c *identity.Caller) string {
-	raw := rawPath(r)
-	if !t.rewrites() {
-		return raw
-	}
-	if !climbs(raw) {
-		if rest, ok := cutPrefix(raw, t.StripPrefix); ok {
-			return rest
-		}
+// path returns the path for the upstream, beginning with a slash: as the client wrote
+// it, without the segments of the prefix if it has them. Where a prefix is cut or put
+// before it, the path was read, and leads nowhere else.
+func (t *target) path(c *identity.Caller) string {
+	sent := c.SentPath()
+	if t.prefix == "" {
+		return sent
 	}
 	canon, err := c.Path()
-	if err != nil { // impossible: it was read before
-		return "/"
+	if rest, ok := strings.CutPrefix(canon, t.prefix); err != nil || !ok || rest != "" && rest[0] != '/' {
+		return sent
 	}
-	if rest, ok := cutPrefix(canon, t.StripPrefix); ok {
-		return rest
+	for n := strings.Count(t.prefix, "/"); n > 0; {
+		segment, _, _ := strings.Cut(sent[1:], "/")
+		if segment != "" && segment[0] != ';' { // else it counts as empty
+			n--
+		}
+		sent = sent[1+len(segment):]
 	}
-	return canon
+	return cmp.Or(sent, "/")
 }
 
 // speaksHTTP reports whether an Upgrade field asks for another version of HTTP,
@@ -84,33 +80,13 @@ func speaksHTTP(lines []string) bool {
 }
 
 // rewrites reports whether the target's paths are not those of the requests.
-func (t *target) rewrites() bool { return t.StripPrefix != "" || t.base != "" }
+func (t *target) rewrites() bool { return t.prefix != "" || t.base != "" }
 
-// cutPrefix cuts whole segments off a path.
-func cutPrefix(path, prefix string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(path, prefix)
-	switch {
-	case !ok || rest != "" && rest[0] != '/':
-		return path, false
-	case rest == "":
-		return "/", true
-	}
-	return rest, true
-}
-
-// climbs reports whether some reader of path may find two dots in it.
-func climbs(path string) bool {
-	return strings.Contains(path, "..") || strings.Contains(path, "%2e") || strings.Contains(path, "%2E")
-}
-
-// isClear reports whether r asks for a path, of one host, with one length. Over
+// isClear reports whether r, which asks for a path, is of one host and one length. Over
 // HTTP/1 its target may have a scheme and a host before the path (RFC 9112
 // §3.2.2), over HTTP/2 it may not; there a Host field beside :authority must be the
 // same (RFC 9113 §8.3.1), and nobody has read the length yet.
 func isClear(r *http.Request) bool {
-	if rawPath(r)[0] != '/' {
-		return false
-	}
 	if r.ProtoMajor > 1 {
 		for _, host := range r.Header["Host"] {
 			if host != r.Host {
@@ -131,26 +107,6 @@ func isClear(r *http.Request) bool {
 	}
 	return r.ProtoMajor == 1 && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) &&
 		host != "" && !strings.Contains(host, "@")
-}
-
-// rawPath returns the path of r as the client wrote it, beginning with a slash
-// unless it is none.
-func rawPath(r *http.Request) string {
-	path := r.RequestURI
-	if path == "" { // made by a program, not read from a connection
-		path = r.URL.EscapedPath()
-	}
-	path, _, _ = strings.Cut(path, "?")
-	if _, rest, ok := strings.Cut(path, "://"); ok && path[0] != '/' { // absolute form
-		path = ""
-		if slash := strings.IndexByte(rest, '/'); slash >= 0 {
-			path = rest[slash:]
-		}
-	}
-	if path == "" {
-		return "/"
-	}
-	return path
 }
 
 // setPath makes raw the path that u sends, byte for byte where that is safe.

@@ -45,6 +45,10 @@ type Options struct {
 	// as those that name a verified user. From others they are dropped. Zero
 	// means none.
 	ProxyHeaders []string
+	// ClientFields are the header fields that peers who are no trusted proxies may send
+	// to upstreams, by name, with a star at the end for all that begin so; a star alone
+	// stands for all that claim nothing. Zero means the star alone.
+	ClientFields []string
 	// HalfClosed is how long one direction of an upgraded connection, such as a
 	// WebSocket, may outlive the other. Zero means ten seconds.
 	HalfClosed time.Duration
@@ -58,8 +62,6 @@ type Options struct {
 // go.
 type Route struct {
 	identity.Route
-	// Unlimited: they are forwarded without asking any limit.
-	Unlimited bool
 	// Forward is where they go. What it leaves zero is Options.Default's.
 	Forward Forward
 }
@@ -90,6 +92,11 @@ func New(opt Options) (*Gateway, error) {
 	case opt.HalfClosed < 0:
 		return nil, errors.New("gateway: half closed must not be negative")
 	}
+	for _, f := range opt.ClientFields {
+		if name, _ := fold(make([]byte, 0, 64), f); f == "" || string(name) == "forwarded" || hasPrefix(name, "x-forwarded") {
+			return nil, fmt.Errorf("gateway: client fields: %q is what the gateway says of a request; list the proxy in identity.proxies.trusted instead", f)
+		}
+	}
 	opt.HalfClosed = cmp.Or(opt.HalfClosed, 10*time.Second)
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	opt.Limits.Log = cmp.Or(opt.Limits.Log, opt.Log)
@@ -103,9 +110,12 @@ func New(opt Options) (*Gateway, error) {
 		}
 	}
 	g := &Gateway{opt: opt, identity: opt.Limits.Identity, header: textproto.CanonicalMIMEHeaderKey(opt.ClientHeader)}
-	if len(opt.Routes) > 0 && opt.Limits.Plan == nil && opt.Limits.Descriptors == nil {
-		if g.opt.Limits.Plan, err = g.identity.Plan(nil); err != nil {
-			return nil, err
+	if len(opt.Routes) > 0 && opt.Limits.Plan == nil {
+		g.opt.Limits.Plan = new(identity.Plan)
+		if opt.Limits.Descriptors == nil {
+			if g.opt.Limits.Plan, err = g.identity.Plan(nil); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, h := range opt.ProxyHeaders {
@@ -143,7 +153,7 @@ func (g *Gateway) compile() (err error) {
 	if g.routes, err = g.identity.Routes(plans); err != nil {
 		return err
 	}
-	authorize.WarnOfEvadable(g.opt.Log, g.routes, plans, func(i int) bool { return g.targets[i].unlimited })
+	authorize.WarnOfEvadable(g.opt.Log, g.routes)
 	return nil
 }
 
@@ -151,14 +161,14 @@ func (g *Gateway) compile() (err error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := g.identity.Acquire()
 	defer c.Release()
-	t, plan, p := g.receive(r, c)
+	a, p := g.receive(r, c)
 	if p != nil {
 		refuse(w, r, p)
 		return
 	}
-	tr := &trip{g: g, t: t, caller: c}
-	if !t.unlimited {
-		if tr.visit = g.middleware.Enter(w, r, c, plan, t.cost); tr.visit == nil {
+	tr := &trip{g: g, t: a.target, caller: c}
+	if !a.unlimited {
+		if tr.visit = g.middleware.Enter(w, r, c, a.plan, a.cost); tr.visit == nil {
 			return
 		}
 	}
@@ -168,26 +178,43 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive tells c the request, and returns where it goes and the plan to ask by, nil for
-// the middleware's own; or why it goes nowhere.
-func (g *Gateway) receive(r *http.Request, c *identity.Caller) (*target, *identity.Plan, *answer.Problem) {
-	if r.Method == http.MethodConnect || !isClear(r) {
-		return nil, nil, &answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}
-	}
-	c.SetHTTP(r)
-	t, plan, p := g.find(c)
-	if t != nil {
-		p = t.refuses(r)
-	}
-	return t, plan, p
+// course is where a request goes, and what is asked about it.
+type course struct {
+	route     int // -1 for none
+	target    *target
+	unlimited bool
+	plan      *identity.Plan // nil for the middleware's own
+	cost      int64
 }
 
-// find returns where the request goes and the plan to ask by, nil for the
-// middleware's own; or why it goes nowhere.
-func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Problem) {
+// receive tells c the request, and returns its course, or why it goes nowhere.
+func (g *Gateway) receive(r *http.Request, c *identity.Caller) (course, *answer.Problem) {
+	c.SetHTTP(r)
+	if r.Method == http.MethodConnect || r.URL.Path == "*" || c.SentPath()[0] != '/' || !isClear(r) {
+		return course{route: -1}, &answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}
+	}
+	a, p := g.find(c)
+	if p == nil {
+		p = a.target.refuses(r)
+	}
+	if p == nil && a.target.prefix != "" {
+		if sent := a.target.path(c); len(sent) > 1 && (sent[1] == '/' || sent[1] == '\\') {
+			p = &answer.Problem{Status: http.StatusBadRequest, Detail: "behind strip_prefix the path begins with two slashes: some servers find a host there"}
+		}
+	}
+	return a, p
+}
+
+// find returns the course of the request, or why it goes nowhere.
+func (g *Gateway) find(c *identity.Caller) (course, *answer.Problem) {
+	a := course{route: -1, target: g.fallback}
 	if g.routes != nil {
-		if i := g.routes.Find(c); i >= 0 {
-			return &g.targets[i], g.routes.Plan(i), nil
+		if a.route = g.routes.Find(c); a.route >= 0 {
+			a.target = &g.targets[a.route]
+		}
+		a.plan, a.cost = g.routes.PlanFor(c, a.route, g.opt.Limits.Plan)
+		if a.unlimited = a.plan == nil; a.route >= 0 {
+			return a, nil
 		}
 	}
 	// Without routes, and where the path is not changed, it need not be read.
@@ -196,12 +223,12 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 		check = c.Err
 	}
 	if err := check(); err != nil {
-		return nil, nil, authorize.Problem(err)
+		return a, authorize.Problem(err)
 	}
 	if g.fallback == nil {
-		return nil, nil, &answer.Problem{Status: http.StatusNotFound, Detail: "nothing is served at this host and path"}
+		return a, &answer.Problem{Status: http.StatusNotFound, Detail: "nothing is served at this host and path"}
 	}
-	return g.fallback, nil, nil
+	return a, nil
 }
 
 // forward sends r to the upstream and its answer to w, and leaves, however it
@@ -212,12 +239,14 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	var body *stoppable
 	defer func() {
 		if body != nil {
-			body.stop(w)
+			body.stop(w, tr.reply.status)
 		}
 		tr.reply.end()
 		if !whole { // it panics, and the connection breaks off
 			tr.status = weir.NoAnswer
-			if r.Context().Err() == nil {
+			if tr.reply.broken.Load() || tr.reply.incoming.problem(r.Context()) != nil {
+				tr.status = weir.ClientGone
+			} else if r.Context().Err() == nil {
 				tr.t.log.broken.Report("answer broken off", errBroken)
 			}
 		}
@@ -248,6 +277,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)
+	dropTrailers(w.Header())
 	whole = true
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
 // serve starts a gateway with the given limits in front of upstream.
@@ -39,6 +40,20 @@ func newGateway(t *testing.T, store weir.Store, limits weir.Limits, opt gateway.
 	}
 	opt.Limits.Limiter = lim
 	g, err := gateway.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// forwardTo returns a gateway to one upstream.
+func forwardTo(t *testing.T, lim *weir.Limiter, upstream string) *gateway.Gateway {
+	t.Helper()
+	to, err := url.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Limits: httplimit.Options{Limiter: lim}, Default: gateway.Forward{Upstream: to}})
 	if err != nil {
 		t.Fatal(err)
 	}

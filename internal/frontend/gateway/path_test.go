@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/servertest"
@@ -87,7 +88,7 @@ func TestPathsAreNotTouched(t *testing.T) {
 	}
 	for _, same := range []string{
 		"/", "/?", "/a/b/", "/a//b", "//a", "/./a", "/a/../b", "/a/.", "/%6cogin", "/a%2Fb", "/a%2fb%", "/a;x=1/b;y", "/a?b=c;d&e=%zz&&=",
-		"/caf%C3%A9", "/%00", "/%c0%af", "/a|b{c}^`", "/a?b[]={c|d}", "/a[0]", "/a+b", "/a%20b", "/*", "/~u", "/a?/../b?c", "/a:b@c,$&'()!",
+		"/caf%C3%A9", "/%00", "/%c0%af", "/a|b{c}^`", "/%21", "/!", "/%27%28%29%2a", "/a?b[]={c|d}", "/a[0]", "/a+b", "/a%20b", "/*", "/~u", "/a?/../b?c", "/a:b@c,$&'()!",
 		"/" + strings.Repeat("x", 8000), "/a?" + strings.Repeat("y", 8000),
 	} {
 		if strings.HasSuffix(same, "%") {
@@ -111,5 +112,28 @@ func TestPathsAreNotTouched(t *testing.T) {
 	case got := <-lines:
 		t.Errorf("the upstream saw %q", got)
 	default:
+	}
+}
+
+// TestStrippedPathsNameNoHost: what is left behind strip_prefix does not begin as what URL
+// parsers take for a host, whatever the route allows.
+func TestStrippedPathsNameNoHost(t *testing.T) {
+	lines := make(chan string, 1)
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: rawUpstream(t, lines)}, Routes: []gateway.Route{{
+		Route:   identity.Route{Path: "/api/*", Allow: []string{"backslash", "parameters", "encoded_slash", "empty_segments"}},
+		Forward: gateway.Forward{StripPrefix: "/api"}}}})
+	for target, want := range map[string]string{
+		"/api//static/admin": "", "/api///x": "", `/api/\static/admin`: "", `/api;x/\x`: "", "/;/api//x": "",
+		"/api": "/", "/api//": "", "/api/x//y": "/x//y", `/api/x\y`: `/x\y`, "/api/%2fx": "/%2fx", "/api;x/y": "/y",
+	} {
+		got := ""
+		if code := rawGet(t, srv.Listener.Addr().String(), target); code == 200 {
+			got = strings.TrimSuffix(strings.TrimPrefix(<-lines, "GET "), " HTTP/1.1")
+		} else if code != 400 {
+			t.Errorf("%s is answered %d", target, code)
+		}
+		if got != want {
+			t.Errorf("%s goes on as %q, not %q", target, got, want)
+		}
 	}
 }

@@ -449,8 +449,8 @@ func TestUpstreamPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	front := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: base}})
-	get(t, front.URL+"/a%2Fb?c=d;e")
-	if saw != "/base/a%2Fb?c=d;e" {
+	get(t, front.URL+"/a%7Eb/?c=d;e")
+	if saw != "/base/a%7Eb/?c=d;e" {
 		t.Errorf("the upstream saw %s", saw)
 	}
 }
@@ -478,5 +478,6 @@ func TestOptions(t *testing.T) {
 	f("http://ann:secret@127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "xxxxx@127.0.0.1")
 	f("http://127.0.0.1?x=1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "must not have a query")
 	f("http://127.0.0.1", gateway.Options{}, "no limiter")
+	f("http://127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim}, ClientFields: []string{"X-Forwarded-For"}}, "identity.proxies.trusted")
 	f("http://127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim, MaxDelay: -1}}, "must not be negative")
 }

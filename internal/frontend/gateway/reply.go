@@ -14,6 +14,9 @@ type reply struct {
 	// sent is how many bytes of the body went out; those of an upgraded
 	// connection are counted while they pass.
 	sent atomic.Int64
+	// writing: the client has not taken yet what is sent; broken: it will not, or had not
+	// when time was up.
+	writing, broken atomic.Bool
 	// upgraded is the upstream's end of a connection that changed its protocol,
 	// onUpgrade is called then. Both may be nil.
 	upgraded  *upgraded
@@ -22,6 +25,7 @@ type reply struct {
 	body *consumed
 	// incoming is the request's body, nil where there is none.
 	incoming *incoming
+	status   int // once it is begun
 }
 
 // upgrade notes that the connection speaks another protocol with the upstream
@@ -51,6 +55,7 @@ func (r *reply) WriteHeader(status int) {
 		// that come without one. Here and no earlier, because ReverseProxy
 		// clears the fields with every informational answer.
 		h := r.Header()
+		r.status = status
 		if status != http.StatusSwitchingProtocols { // see modify
 			r.trip.writeFields(h)
 		}
@@ -66,8 +71,14 @@ func (r *reply) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (r *reply) Write(b []byte) (int, error) {
+	r.writing.Store(true)
 	n, err := r.ResponseWriter.Write(b)
-	r.sent.Add(int64(n))
+	sent := n
+	if r.writing.Store(false); err != nil {
+		r.broken.Store(true)
+		sent = len(b) // net/http does not say over HTTP/2 how much of it has gone out
+	}
+	r.sent.Add(int64(sent))
 	return n, err
 }
 

@@ -188,3 +188,32 @@ func TestSettlement(t *testing.T) {
 	<-ended
 	now("a WebSocket", 1, 0, 1, 4, 1)
 }
+
+// TestFamilyStatedCostIsTold: the fields of a response that states its cost tell what remains
+// after that cost, and what they told is what the limit has left.
+func TestFamilyStatedCostIsTold(t *testing.T) {
+	lim, err := weir.New(clocked.New(t), weir.Limits{settled("tokens", weir.Adjustment{Header: "X-Tokens"})}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["X-Tokens"] = r.URL.Query()["tokens"]
+	}), false)
+	g := forwardTo(t, lim, up.URL)
+	srv, left := start(t, g, false), int64(1000)
+	for _, tokens := range []string{"100", "1", "", "x", "-5", "0", "250", "9223372036854775807"} {
+		res, err := http.Get(srv.URL + "/?tokens=" + tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		n, err := strconv.ParseInt(tokens, 10, 64)
+		if err != nil || n < 0 {
+			n = 1 // nothing that is a cost: what was estimated
+		}
+		left = max(left-min(n, weir.MaxCost), 0)
+		if want := fmt.Sprintf(`"tokens";r=%d;`, left); !strings.HasPrefix(res.Header.Get("Ratelimit"), want) {
+			t.Errorf("a response of %s tokens says %q, not %q", tokens, res.Header.Get("Ratelimit"), want)
+		}
+	}
+}

@@ -16,9 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // Forward says where requests go and how. What a route's leaves zero is that of
@@ -78,18 +79,13 @@ func (f *Forward) check() error {
 	case u == nil:
 		return errors.New("gateway: no upstream, and none to fall back to")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
-		return fmt.Errorf("gateway: upstream %q must be an http, https or h2c URL with a host, such as http://127.0.0.1:3000", u.Redacted())
+		return fmt.Errorf("gateway: upstream %q must be an http, https or h2c URL with a host, such as http://127.0.0.1:3000", redact.URL(u.String()))
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("gateway: upstream %q must not have a query, a fragment or a user", u.Redacted())
+		return fmt.Errorf("gateway: upstream %q must not have a query, a fragment or a user", redact.URL(u.String()))
 	case f.StripPrefix != "" && (f.StripPrefix[0] != '/' || f.StripPrefix != "/"+strings.Trim(f.StripPrefix, "/")):
 		return fmt.Errorf("gateway: strip prefix %q must begin with a slash and not end with one", f.StripPrefix)
 	case f.ConnectTimeout < 0 || f.HeaderTimeout < 0 || f.Timeout < 0 || f.MaxBody < 0 || f.MaxHeader < 0:
 		return errors.New("gateway: timeouts and bounds must not be negative")
-	}
-	if p := f.StripPrefix; p != "" {
-		if c, err := identity.Canonical(p, identity.PathOptions{}); err != nil || c != p {
-			return fmt.Errorf("gateway: strip prefix %q reads as %q, write it so", p, c)
-		}
 	}
 	return nil
 }
@@ -98,13 +94,12 @@ func (f *Forward) check() error {
 type target struct {
 	Forward
 	// name is what the log calls it.
-	name      string
-	scheme    string
-	base      string // the upstream's path, without a slash at its end
-	cost      int64
-	unlimited bool
-	proxy     *httputil.ReverseProxy
-	log       *upstreamLog // shared by all that go to the same upstream
+	name   string
+	scheme string
+	base   string // the upstream's path, without a slash at its end
+	prefix string // StripPrefix in canonical form
+	proxy  *httputil.ReverseProxy
+	log    *upstreamLog // shared by all that go to the same upstream
 }
 
 func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
@@ -113,15 +108,22 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		return nil, err
 	}
 	t := &target{
-		Forward: f, name: f.Upstream.Redacted(), scheme: f.Upstream.Scheme,
+		Forward: f, name: redact.URL(f.Upstream.String()), scheme: f.Upstream.Scheme,
 		base: strings.TrimSuffix(f.Upstream.EscapedPath(), "/"),
-		cost: rt.Cost, unlimited: rt.Unlimited,
 	}
 	if t.log = g.upstreams[t.name]; t.log == nil {
 		t.log = &upstreamLog{outage: faults.NewOutage(g.opt.Log, "upstream unavailable; allowed requests get 502, or 504 after a timeout",
 			"upstream recovered", "upstream", t.name),
 			broken: faults.New(g.opt.Log.With("upstream", t.name))}
 		g.upstreams[t.name] = t.log
+	}
+	if p := f.StripPrefix; p != "" {
+		var err error
+		if t.prefix, err = g.identity.EntryForm("path", p); err != nil {
+			return nil, fmt.Errorf("gateway: strip prefix %q: %w", p, err)
+		} else if !strings.EqualFold(t.prefix, p) {
+			return nil, fmt.Errorf("gateway: strip prefix %q reads as %q, write it so", p, t.prefix)
+		}
 	}
 	if t.scheme == "h2c" {
 		t.scheme = "http"
@@ -189,7 +191,12 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(t.Timeout, func() { cancel(errTimeout) })
+	timer := time.AfterFunc(t.Timeout, func() {
+		if rep.writing.Load() {
+			rep.broken.Store(true)
+		}
+		cancel(errTimeout)
+	})
 	rep.onUpgrade = func() { timer.Stop() }
 	return ctx, func() {
 		timer.Stop()
@@ -207,6 +214,11 @@ func modify(res *http.Response) error {
 	}
 	if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
 		res.Body = tr.reply.upgrade(rw, tr.g.opt.HalfClosed)
+	}
+	for key := range res.Trailer {
+		if !mayTrail(key) {
+			delete(res.Trailer, key) // else it is announced
+		}
 	}
 	// Over HTTP/2 an answer may state its length and have trailers, over
 	// HTTP/1.1 trailers need chunks.
@@ -243,7 +255,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		tr.status = p.Status // the client's fault: it counts
 	case tr.reply.incoming.problem(r.Context()) != nil:
 		p = tr.reply.incoming.problem(r.Context())
-		tr.status = p.Status // as above: else who holds up his body got it back
+		tr.status = weir.ClientGone
 	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
 		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()
 		tr.t.log.outage.Failed(err)
@@ -257,7 +269,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		tr.t.log.outage.Failed(err)
 	}
-	p.Write(w)
+	p.Write(answer.ForCall(w, r))
 	tr.reply.sent.Store(0) // the upstream said nothing that could be charged for
 }
 

@@ -56,7 +56,7 @@ func (b *batch) readDescriptor(p []byte) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			var e weir.Entry
-			e, err = f.Entry()
+			e, err = f.Entry(false)
 			b.entries = append(b.entries, e)
 		case f.Is(2, protowire.VarintType):
 			d.cost, d.hasCost = int64(f.N), true

@@ -97,10 +97,12 @@ func (c *columns) append(b []byte) []byte {
 		b, at = wire.Begin(b, fieldLimits)
 		b, in = wire.Begin(b, 1)
 		b = wire.AppendText(b, 1, text(l.Name))
-		b = wire.AppendVarint(b, 2, uint64(l.Count))
-		b = wire.AppendVarint(b, 3, uint64(l.Burst))
-		b = wire.AppendVarint(b, 4, uint64(micros.Of(l.Period)))
-		b = wire.AppendText(b, 5, l.Algorithm.Name())
+		if !weir.RefusesAll(l) {
+			b = wire.AppendVarint(b, 2, uint64(l.Count))
+			b = wire.AppendVarint(b, 3, uint64(l.Burst))
+			b = wire.AppendVarint(b, 4, uint64(micros.Of(l.Period)))
+			b = wire.AppendText(b, 5, l.Algorithm.Name())
+		}
 		b = wire.End(b, in)
 		g := l.Guarantee()
 		b, in = wire.Begin(b, 2)

@@ -150,8 +150,9 @@ func (s *Service) Release(ctx context.Context, in *weirpb.ReleaseRequest) (*weir
 		return nil, err
 	}
 	defer s.limiter.Recycle(req)
-	if err := s.limiter.Release(ctx, req); err != nil {
+	released, err := s.limiter.Release(ctx, req)
+	if err != nil {
 		return nil, s.undecided(err)
 	}
-	return &weirpb.ReleaseResponse{}, nil
+	return &weirpb.ReleaseResponse{Released: released}, nil
 }

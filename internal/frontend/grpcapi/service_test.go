@@ -170,6 +170,9 @@ func limitJSON(l *weirpb.Limit) any {
 	if l == nil {
 		return nil
 	}
+	if l.Algorithm == "" { // a ban has a name alone
+		return map[string]any{"name": l.Name}
+	}
 	return map[string]any{"name": l.Name, "count": float64(l.Count), "burst": float64(l.Burst), "period": seconds(l.PeriodUs), "algorithm": l.Algorithm}
 }
 
@@ -220,6 +223,9 @@ func random(r *rand.Rand) *weirpb.CheckRequest {
 	for range 1 + r.IntN(2) {
 		key := keys[r.IntN(len(keys))]
 		value := fmt.Sprint(r.IntN(3))
+		if r.IntN(16) == 0 { // one counter or two, as over JSON
+			value = []string{"", "\x00", "0\x1f1", "0\x1f", "\u00e9", "e\u0301", "0 ", "\ufeff0", "\u200b0"}[r.IntN(9)]
+		}
 		if key == "ip" {
 			value = fmt.Sprintf("10.0.0.%d", 1+r.IntN(2))
 		}
@@ -406,12 +412,15 @@ func TestReservations(t *testing.T) {
 	if second := reserved(6); second.Decision.Allowed || second.Handle != "" || second.ExpiresUs != 0 {
 		t.Errorf("six of four: %s", second)
 	}
-	done, err := d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: 2})
+	done, err := d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: new(int64(2))})
 	if err != nil || done.Reserved != 6 || done.Actual != 2 {
 		t.Errorf("committed %s, %v", done, err)
 	}
 	left(8)
-	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: 2})
+	if again, err := d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: new(int64(2))}); err != nil || again.Reserved != 6 || again.Actual != 2 {
+		t.Errorf("committed again %s, %v", again, err)
+	}
+	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: new(int64(3))})
 	why(err, codes.FailedPrecondition, grpcapi.ReasonSettled)
 	third := reserved(5)
 	if back, err := d.client.Cancel(ctx, &weirpb.CancelRequest{Handle: third.Handle}); err != nil || back.Reserved != 5 {
@@ -560,9 +569,11 @@ func TestBadInput(t *testing.T) {
 	f(err, "lease")
 	_, err = d.client.Release(ctx, &weirpb.ReleaseRequest{Descriptors: one})
 	f(err, "lease")
-	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Actual: 1})
+	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Actual: new(int64(1))})
 	f(err, "handle")
-	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: "h", Actual: -1})
+	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: "h", Actual: new(int64(-1))})
+	f(err, "actual")
+	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: "h"}) // nothing is given back
 	f(err, "actual")
 
 	res, err := d.client.Check(ctx, &weirpb.CheckRequest{Descriptors: one, Peek: true})
@@ -612,7 +623,7 @@ func TestWithoutReservations(t *testing.T) {
 	if status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
-	if _, err = c.Commit(t.Context(), &weirpb.CommitRequest{Handle: "h"}); status.Code(err) != codes.Unimplemented {
+	if _, err = c.Commit(t.Context(), &weirpb.CommitRequest{Handle: "h", Actual: new(int64(1))}); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
 	for _, opt := range []grpcapi.Options{{}, {Limiter: l, Priority: -1}, {Limiter: l, Priority: 1001}, {Limiter: l, Domain: strings.Repeat("d", 257)}} {

@@ -40,10 +40,13 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 
 // Commit implements weirpb.LimitServiceServer.
 func (s *Service) Commit(ctx context.Context, in *weirpb.CommitRequest) (*weirpb.CommitResponse, error) {
-	if in.Actual < 0 || in.Actual > weir.MaxCost {
+	switch {
+	case in.Actual == nil: // 0 gives everything back
+		return nil, bad("actual", "is missing")
+	case *in.Actual < 0 || *in.Actual > weir.MaxCost:
 		return nil, bad("actual", "must be from 0 to 2^53")
 	}
-	res, err := s.settle(in.Handle, func(r *reserve.Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, in.Actual) })
+	res, err := s.settle(in.Handle, func(r *reserve.Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, *in.Actual) })
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +94,8 @@ var reasons = []struct {
 	reason string
 }{
 	{reserve.ErrSettled, ReasonSettled}, {reserve.ErrExpired, ReasonExpired}, {reserve.ErrRegion, ReasonRegion},
-	{reserve.ErrUnsupported, ReasonUnsupported}, {weir.ErrRefund, ReasonUnsupported}, {reserve.ErrTooLarge, ReasonTooLarge},
+	{reserve.ErrUnsupported, ReasonUnsupported}, {weir.ErrRefund, ReasonUnsupported}, {weir.ErrNode, ReasonUnsupported},
+	{reserve.ErrTooLarge, ReasonTooLarge},
 }
 
 // unsettled returns the status of a call that err kept from making or settling a

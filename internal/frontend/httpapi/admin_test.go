@@ -348,7 +348,7 @@ func TestOperatorsOnly(t *testing.T) {
 type denying struct{ limit, list *weir.Limit }
 
 func (r denying) Match(dst []weir.Op, q *weir.Request) []weir.Op {
-	dst = append(dst, weir.Op{Limit: r.list, Role: weir.Deny, Decision: weir.Decision{Limit: r.list, RetryAfter: weir.Never}})
+	dst = append(dst, weir.Op{Limit: r.list, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{Limit: r.list, RetryAfter: weir.Never}}})
 	return r.limit.Append(dst, q.Descriptors[0].Entries[0].Value, 1, q)
 }
 
@@ -372,7 +372,8 @@ func TestDenyList(t *testing.T) {
 // book is a rulebook of few words.
 type book struct{}
 
-func (book) Describe() any { return map[string]string{"domain": "api"} }
+func (book) Describe() any                    { return map[string]string{"domain": "api"} }
+func (book) MissingTier(*weir.Request) string { return "" }
 func (book) Explain(r *weir.Request) any {
 	return []string{r.Domain, r.Descriptors[0].Entries[0].Value}
 }

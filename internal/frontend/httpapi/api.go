@@ -65,9 +65,12 @@ type Options struct {
 	Clients func(name string) []KnownClient
 	// EntryForm returns the form in which front ends write a value of the entry with a
 	// key, or an error where they write no such value: what operators do to an entry of
-	// another form is answered with it. See identity.Resolver.EntryForm. Nil means that
+	// another form is done to this one. See identity.Resolver.EntryForm. Nil means that
 	// every form is taken for one that is sent.
 	EntryForm func(key, value string) (string, error)
+	// IsSent reports whether front ends send a descriptor of entries of the keys by
+	// themselves, in Domain; isAnywhere: one with the last of them. Nil means that all are sent.
+	IsSent func(keys []string, isAnywhere bool) bool
 	// Shed serves /v1/admin/shed. Nil means that it answers 501.
 	Shed *shed.Shedder
 	// Priority is that of checks that name none, 0 the highest. Zero means the
@@ -135,7 +138,7 @@ func (a *API) addParts(opt *Options) {
 	a.add((&decisions{checks}).routes())
 	a.add((&reservations{checks, opt.Reserver}).routes())
 
-	keys := &keys{checks, opt.Overlay, opt.Keyring, opt.Clients, &coverage{opt.Overlay, opt.EntryForm}}
+	keys := &keys{checks, opt.Rulebook, opt.Overlay, opt.Keyring, opt.Clients, &coverage{opt.Overlay, opt.Domain, opt.EntryForm, opt.IsSent}}
 	overrides := &overrides{keys, opt.Overlay, a.operators}
 	hasParts := opt.Overlay != nil && opt.Rulebook != nil
 	for _, part := range []routes{
@@ -145,7 +148,7 @@ func (a *API) addParts(opt *Options) {
 		(&modes{answers, opt.Overlay, a.operators, opt.Domain}).routes(),
 		(&auditLog{answers, opt.Overlay}).routes(),
 		(&shedding{answers, opt.Shed, opt.Overlay, a.operators}).routes(),
-		(&rulebook{checks, opt.Overlay, opt.Rulebook}).routes(),
+		(&rulebook{checks, opt.Overlay, opt.Rulebook, keys.coverage}).routes(),
 	} {
 		for path, ms := range part {
 			a.admin[path] = true

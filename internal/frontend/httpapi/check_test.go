@@ -233,6 +233,25 @@ func TestCheckBadInput(t *testing.T) {
 	f(`{"descriptors":[{"entries":{"a":"1"}}],"cost":1e3}`, "#/cost", "without a point or exponent")
 	f(`{"descriptors":[{"entries":{"a":"1"}}],"cost":007}`, "#/cost", "leading zero")
 	f(`{"descriptors":[{"entries":{"a":"1"}}],"cost":+7}`, "#/cost", "not valid JSON")
+	for _, cost := range []string{"1e400", "1e0", "1.0", "-0.0", "-0e0"} {
+		f(`{"descriptors":[{"entries":{"a":"1"}}],"cost":`+cost+`}`, "#/cost", "without a point or exponent")
+	}
+	for _, cost := range []string{"-1", "9007199254740993", "9223372036854775808", "18446744073709551617", "-9223372036854775809", strings.Repeat("9", 400)} {
+		f(`{"descriptors":[{"entries":{"a":"1"}}],"cost":`+cost+`}`, "#/cost", "must be from 0 to")
+		f(`{"descriptors":[{"entries":{"a":"1"},"cost":`+cost+`}]}`, "#/descriptors/0/cost", "must be from 0 to")
+	}
+	for _, member := range []string{"domain", "cost", "priority", "lease", "peek", "strict"} {
+		f(`{"descriptors":[{"entries":{"a":"1"}}],"`+member+`":null,"`+member+`":null}`, "#/"+member, "twice")
+		f(`{"descriptors":[{"entries":{"a":"1"}}],"`+strings.ToUpper(member)+`":null}`, "#/"+strings.ToUpper(member), "unknown")
+	}
+	f(`{"cost":null,"descriptors":[{"entries":{"a":"1"}}],"cost":0}`, "#/cost", "twice")
+	f(`{"descriptors":[{"entries":{"a":"1"},"cost":null,"cost":0}]}`, "#/descriptors/0/cost", "twice")
+	f(`{"descriptors":[{"entries":{"a":"1"}}],"c\u006fst":1,"cost":0}`, "#/cost", "twice")
+	f(`{"descriptors":[{"entries":{"a":"1"}}]}{}`, "#", "want nothing more")
+	f("{\"descriptors\":[{\"entries\":{\"a\":\"1\"}}]}\x00", "#", "want nothing more")
+	f("\xef\xbb\xbf{\"descriptors\":[{\"entries\":{\"a\":\"1\"}}]}", "#", "want an object")
+	f("\x1f\x8b\x08", "#", "want an object") // as gzip begins
+	rejected(t, srv.URL, "/v1/check?cost=0", `{"descriptors":[{"entries":{"a":"1"}}]}`, 400, "query", "takes none")
 	f(`{"descriptors":[{"entries":{"a":"1"}}],"limit":"x"}`, "#/limit", "unknown")
 	f(`{"checks":[]}`, "#/checks", "must not be empty")
 	f(`{"checks":null}`, "#/checks", "must be an array, is null")

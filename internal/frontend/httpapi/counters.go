@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
@@ -38,29 +39,30 @@ func (n *counters) noting(name, what string, do func(r *http.Request, q *query, 
 		}
 		before := n.left(r.Context(), ops)
 		after, err := do(r, q, ops)
-		if err != nil {
+		if err != nil && !errors.Is(err, errDegraded) {
 			return err
 		}
 		n.keys.overlay.Audit.Note(r.Context(), what, overlay.Change{Action: name, Domain: req.Domain, Entries: req.Descriptors[0].Entries,
 			Limit: ops[0].Limit.Name, By: n.operators.name(r), Reason: q.reason, Before: before, After: after})
-		return nil
+		return err
 	}
 }
 
 // reset forgets the key, and lifts its ban.
 func (n *counters) reset(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
-	var errs []error
-	for i := range ops {
-		_, err := n.keys.keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit)
-		errs = append(errs, err)
+	if ops[0].Role != weir.Pool { // first, as it tells whether the store answers
+		err = n.overrides.lift(r, q, overlay.Ban)
 	}
-	if ops[0].Role != weir.Pool {
-		errs = append(errs, n.overrides.lift(r, q, overlay.Ban))
+	for i := 0; i < len(ops) && err == nil; i++ {
+		if _, err = n.keys.keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit); err != nil {
+			err = &overlay.StoreError{Err: err, Sent: true}
+		}
 	}
-	return "untouched", errors.Join(errs...)
+	return "untouched", err
 }
 
-// grant gives units back to the key, up to untouched.
+// grant gives units back to the key, up to untouched. A store that is away gets them when
+// it is back, or it has them and its answer is lost.
 func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
 	var refunds []weir.Op
 	for _, o := range ops {
@@ -70,13 +72,21 @@ func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string
 		case t&(weir.Sketches|weir.Leases|weir.Shapes) != 0:
 			return "", weir.ErrRefund
 		}
+		if _, alone := weir.NodeOf(n.keys.queries.limiter.Store(), o.Limit); alone {
+			return "", weir.ErrNode
+		}
 		refunds = append(refunds, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
 	}
 	if _, err := n.keys.queries.limiter.Apply(r.Context(), refunds); err != nil {
 		return "", err
 	}
+	if slices.ContainsFunc(refunds, func(o weir.Op) bool { return o.Decision.Degraded() }) {
+		return fmt.Sprintf("%d are given back when the store answers", q.units), &overlay.StoreError{Err: errDegraded, Sent: true}
+	}
 	return fmt.Sprintf("%s, after %d were given back", n.left(r.Context(), ops), q.units), nil
 }
+
+var errDegraded = errors.New("decided without the store")
 
 // left says how many units ops have left, without spending.
 func (n *counters) left(ctx context.Context, ops []weir.Op) string {
@@ -85,9 +95,6 @@ func (n *counters) left(ctx context.Context, ops []weir.Op) string {
 		if o.Role != weir.Ban {
 			peek = append(peek, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always, Verb: weir.Peek})
 		}
-	}
-	if len(peek) == 0 {
-		return ""
 	}
 	if _, err := n.keys.queries.limiter.Apply(ctx, peek); err != nil {
 		return "" // the change itself meets the error, if it lasts

@@ -84,6 +84,7 @@ func (d *decisions) acquire(c *call, r *http.Request) error {
 // release answers /v1/release. Releasing what is not held is no error: a client that got
 // no response asks again.
 func (d *decisions) release(c *call, r *http.Request) error {
-	c.out = append(c.out[:0], `{"released":true}`...)
-	return d.queries.limiter.Release(r.Context(), c.query.reqs[0])
+	released, err := d.queries.limiter.Release(r.Context(), c.query.reqs[0])
+	c.out = append(strconv.AppendBool(append(c.out[:0], `{"released":`...), released), '}')
+	return err
 }

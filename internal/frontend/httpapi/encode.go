@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/micros"
 )
 
@@ -53,7 +54,7 @@ func appendOps(b []byte, ops []weir.Op, keys bool) []byte {
 		b = appendLimit(append(b, `{"limit":`...), o.Limit)
 		b = append(append(append(b, `,"role":"`...), checks.Role(o.Role)...), '"')
 		if keys {
-			b = appendText(append(b, `,"key":`...), o.Key)
+			b = appendText(append(b, `,"key":`...), figures.Key(o.Key))
 		}
 		b = appendInt(b, `,"cost":`, o.Cost)
 		b = appendBool(b, `,"allowed":`, o.Decision.Allowed())
@@ -71,6 +72,9 @@ func appendLimit(b []byte, l *weir.Limit) []byte {
 		return append(b, "null"...)
 	}
 	b = appendText(append(b, `{"name":`...), l.Name)
+	if weir.RefusesAll(l) {
+		return append(b, '}')
+	}
 	b = appendInt(b, `,"count":`, l.Count)
 	b = appendInt(b, `,"burst":`, l.Burst)
 	b = appendSeconds(append(b, `,"period":`...), l.Period)
@@ -80,13 +84,8 @@ func appendLimit(b []byte, l *weir.Limit) []byte {
 
 func appendGuarantee(b []byte, g weir.Guarantee) []byte {
 	b = appendBool(b, `{"exact":`, g.Exact)
-	b = append(b, `,"at_most":`...)
-	if g.AtMost == weir.Unbounded {
-		b = append(b, "null"...)
-	} else {
-		b = strconv.AppendInt(b, g.AtMost, 10)
-	}
-	b = appendInt(b, `,"over_admit":`, g.OverAdmit)
+	b = appendUnits(b, `,"at_most":`, g.AtMost)
+	b = appendUnits(b, `,"over_admit":`, g.OverAdmit)
 	b = appendInt(b, `,"envelope":`, g.Envelope)
 	b = append(append(b, `,"source":"`...), g.Source.String()...)
 	return append(appendBool(b, `","degraded":`, g.Degraded), '}')
@@ -95,6 +94,14 @@ func appendGuarantee(b []byte, g weir.Guarantee) []byte {
 // appendInt appends a member that is not the first, whose name is written with it.
 func appendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// appendUnits is appendInt for units, null where no number holds.
+func appendUnits(b []byte, name string, n int64) []byte {
+	if n == weir.Unbounded {
+		return append(append(b, name...), "null"...)
+	}
+	return appendInt(b, name, n)
 }
 
 // appendBool is appendInt for a truth.

@@ -99,6 +99,31 @@ func FuzzAllowRequest(f *testing.F) {
 	})
 }
 
+// repeated returns a name that an object has twice in the value that comes next, "" for none.
+func repeated(dec *json.Decoder) (twice string) {
+	t, err := dec.Token()
+	if err != nil {
+		return ""
+	}
+	names := map[string]bool{}
+	for (t == json.Delim('{') || t == json.Delim('[')) && dec.More() {
+		if t == json.Delim('{') {
+			name, _ := dec.Token()
+			if names[name.(string)] {
+				return name.(string)
+			}
+			names[name.(string)] = true
+		}
+		if twice = repeated(dec); twice != "" {
+			return twice
+		}
+	}
+	if t == json.Delim('{') || t == json.Delim('[') {
+		_, _ = dec.Token()
+	}
+	return ""
+}
+
 // FuzzCheck reads any body as a check and as a batch. What is taken holds to
 // every bound; what is not is told by a pointer; nothing panics.
 func FuzzCheck(f *testing.F) {
@@ -106,6 +131,8 @@ func FuzzCheck(f *testing.F) {
 		`{"domain":"api","descriptors":[{"entries":[{"key":"a","value":"b"}],"cost":2,"peek":true}],"cost":1,"priority":3,"lease":"x"}`,
 		`{"checks":[{"descriptors":[{"entries":{"a":"b","c":"d"}}]},{"descriptors":[{"entries":{"\u0061":"\u0062"}}],"cost":0}]}`,
 		`{"checks":[]}`, `{"descriptors":[{"entries":[{"key":"a"}]}],"cost":9007199254740993}`, `{"descriptors":[{"entries":{"a":"b","a":"c"}}]}`,
+		`{"cost":null,"descriptors":[{"entries":{"a":"b"}}],"cost":3}`, `{"lease":null,"lease":null,"descriptors":[{"entries":{"a":"\u0000\u001f"}}]}`,
+		`{"descriptors":[{"entries":{"a":"b"},"cost":null,"cost":2}]}`, `{"descriptors":[{"entries":{"a":"b"}}],"cost":-0}`, `{"Descriptors":[{"entries":{"a":"b"}}]}`,
 		strings.Repeat(`[`, 100), `{"descriptors":[{"entries":{"a/b~c":7}}]}`,
 	} {
 		f.Add([]byte(s))
@@ -131,6 +158,9 @@ func FuzzCheck(f *testing.F) {
 		}
 		if !json.Valid(b) {
 			t.Fatalf("%q is taken and is not JSON", b)
+		}
+		if name := repeated(json.NewDecoder(bytes.NewReader(b))); name != "" {
+			t.Fatalf("%q is taken and has %q twice", b, name)
 		}
 		if n := len(c.query.reqs); n == 0 || n > maxChecks || n > 1 && !c.query.batch {
 			t.Fatalf("%q: %d checks", b, n)

@@ -25,6 +25,7 @@ type Keyring interface {
 // descriptor meets, or under the one of them that is named.
 type keys struct {
 	queries  *queries
+	book     Rulebook // nil without rules
 	overlay  *overlay.Overlay
 	keyring  Keyring // nil where the store has none
 	clients  func(name string) []KnownClient
@@ -50,6 +51,9 @@ func (k *keys) after(s shape, do action) methods {
 		if fault := oneKey(q, s); fault != nil {
 			return fault
 		}
+		if q.client == "" {
+			k.coverage.rewrite(q)
+		}
 		if do != nil {
 			if err := do(r, q); err != nil {
 				return err
@@ -68,16 +72,21 @@ func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
 			return k.explain(fault, req)
 		}
 	}
-	d, err := look(r.Context(), k.queries.limiter, req)
+	keyring, decide := k.keyring, look
+	if q.here { // the store may be away
+		keyring, decide = nil, peek
+	}
+	d, err := decide(r.Context(), k.queries.limiter, req)
 	if err != nil {
 		return err
 	}
-	if c.out, err = k.append(r.Context(), append(c.out[:0], `{"allowed":`...), req, d); err != nil {
+	if c.out, err = appendKeys(r.Context(), append(c.out[:0], `{"allowed":`...), keyring, req, d); err != nil {
 		return err
 	}
 	var more struct {
 		overlaid
 		YAML       *string      `json:"yaml,omitempty"`
+		CountedAs  []weir.Entry `json:"counted_as,omitempty"`
 		Client     *foundClient `json:"client,omitempty"`
 		NotCovered []string     `json:"not_covered,omitempty"`
 		Warnings   []string     `json:"warnings,omitempty"`
@@ -89,8 +98,10 @@ func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
 	if q.client != "" {
 		more.Client = &foundClient{req.Domain, req.Descriptors[0].Entries}
 	}
-	if len(q.notCovered) == 0 {
-		more.Warnings = k.coverage.unsent(req.Descriptors[0].Entries, q.wholeDomain)
+	es := req.Descriptors[0].Entries
+	more.Warnings = k.coverage.unsent(req.Domain, es, q.wholeDomain)
+	if q.typed != nil {
+		more.CountedAs = es
 	}
 	c.out, err = appendMembers(c.out, &more)
 	return err
@@ -102,13 +113,19 @@ type foundClient struct {
 	Entries []weir.Entry `json:"entries"`
 }
 
+// peek decides req without spending.
+func peek(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
+	req.Verb = weir.Peek
+	return l.Decide(ctx, req)
+}
+
 // look decides req without spending. Unlike a check it asks the limits of a
 // banned key too.
 func look(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
 	req.Verb = weir.Peek
 	rest, bans := overlay.Split(l.Match(req))
 	if len(bans) == 0 || len(rest) == 0 || slices.ContainsFunc(rest, func(o weir.Op) bool { return o.Role == weir.Deny }) {
-		return l.Decide(ctx, req)
+		return peek(ctx, l, req)
 	}
 	d, err := l.Apply(ctx, rest)
 	if err != nil {
@@ -145,6 +162,11 @@ func (k *keys) explain(fault *inputError, req *weir.Request) *inputError {
 	if fault == errNoLimit {
 		if why := checks.Unmatched(k.queries.limiter, req); why != "" {
 			return &inputError{fault.detail + ": " + why, fault.pointer}
+		}
+		if k.book != nil {
+			if why := k.book.MissingTier(req); why != "" {
+				return &inputError{fault.detail + ": " + why, fault.pointer}
+			}
 		}
 	}
 	return fault
@@ -189,9 +211,9 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	return append(chosen, lockouts...), nil
 }
 
-// append appends how the keys that req met stand, after {"allowed": and before what else
-// there is to say.
-func (k *keys) append(ctx context.Context, b []byte, req *weir.Request, d weir.Decision) ([]byte, error) {
+// appendKeys appends how the keys that req met stand, after {"allowed": and before what
+// else there is to say; with their state where there is a keyring.
+func appendKeys(ctx context.Context, b []byte, keyring Keyring, req *weir.Request, d weir.Decision) ([]byte, error) {
 	ops := req.Ops()
 	b = appendSeconds(append(strconv.AppendBool(b, d.Allowed()), `,"retry_after":`...), d.RetryAfter)
 	b = append(b, `,"limits":[`...)
@@ -204,10 +226,10 @@ func (k *keys) append(ctx context.Context, b []byte, req *weir.Request, d weir.D
 			b = append(b, ',')
 		}
 		b = appendOps(b, ops[i:i+1], true)
-		if k.keyring == nil || ops[i].Role == weir.Deny {
+		if keyring == nil || ops[i].Role == weir.Deny {
 			continue
 		}
-		cells, _, err := k.keyring.Inspect(ctx, ops[i].Key, ops[i].Limit)
+		cells, _, err := keyring.Inspect(ctx, ops[i].Key, ops[i].Limit)
 		if err != nil {
 			return b, err
 		}

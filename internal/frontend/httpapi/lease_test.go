@@ -30,11 +30,11 @@ func TestLeases(t *testing.T) {
 		}
 		return answer.Lease
 	}
-	release := func(lease string) {
+	release := func(user, lease, want string) {
 		t.Helper()
-		status, got := post(t, srv.URL, "/v1/release", `{"descriptors":[{"entries":{"user":"ann"}}],"lease":"`+lease+`"}`)
-		if status != 200 || got != `{"released":true}` {
-			t.Fatalf("got %d %s", status, got)
+		status, got := post(t, srv.URL, "/v1/release", `{"descriptors":[{"entries":{"user":"`+user+`"}}],"lease":"`+lease+`"}`)
+		if status != 200 || got != `{"released":`+want+`}` {
+			t.Fatalf("release of %s by %s: %d %s, want %s", lease, user, status, got, want)
 		}
 	}
 	if got := acquire(`,"lease":"mine"`, true); got != "mine" {
@@ -46,8 +46,10 @@ func TestLeases(t *testing.T) {
 		t.Errorf("a lease of %q is easily guessed", made)
 	}
 	acquire("", false)
-	release(made)
-	release(made)
+	release("bob", made, "false") // of another key
+	release("ann", "other", "false")
+	release("ann", made, "true")
+	release("ann", made, "false")
 	acquire(`,"lease":"other"`, true)
 	acquire("", false)
 	store.Advance(time.Minute)
@@ -95,7 +97,10 @@ func TestReservations(t *testing.T) {
 		t.Errorf("commit: got %d %s", status, got)
 	}
 	left(900)
-	rejected(t, srv.URL, "/v1/commit", `{"handle":"`+h+`","actual":100}`, 409, "", "settled before")
+	if status, got := post(t, srv.URL, "/v1/commit", `{"handle":"`+h+`","actual":100}`); status != 200 || got != `{"reserved":600,"actual":100}` {
+		t.Errorf("the same commit again: got %d %s", status, got)
+	}
+	rejected(t, srv.URL, "/v1/commit", `{"handle":"`+h+`","actual":101}`, 409, "", "settled before, with 100")
 	rejected(t, srv.URL, "/v1/cancel", `{"handle":"`+h+`"}`, 409, "", "settled before")
 	h = reserve(500)
 	status, got = post(t, srv.URL, "/v1/cancel", `{"handle":"`+h+`"}`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/rules"
@@ -175,7 +176,7 @@ func (c *coverage) refused(srv *server, r *weir.Request) bool {
 		c.t.Fatalf("%v: %v", r, err)
 	}
 	banned := slices.ContainsFunc(one.Ops(), func(o weir.Op) bool {
-		return o.Role == weir.Deny && strings.HasSuffix(o.Decision.Limit.Name, " (banned)")
+		return o.Role == weir.Deny && (strings.HasSuffix(o.Decision.Limit.Name, " (banned)") || o.Decision.Limit.Name == overlay.DomainBan)
 	})
 	if banned && d.Allowed() {
 		c.t.Errorf("%v meets the ban and passes: %s", r.Descriptors, d)

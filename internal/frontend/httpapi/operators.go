@@ -52,8 +52,7 @@ func (o *operators) hasToken(r *http.Request) bool {
 	if o.token == "" || len(r.Header["Authorization"]) == 0 {
 		return false
 	}
-	ok, _ := o.guesses.CheckToken(r, o.token)
-	return ok
+	return o.guesses.HasToken(r, o.token)
 }
 
 // author is who asks for a change, and why.

@@ -28,6 +28,11 @@ func (o *overrides) routes() routes {
 // target is the key that q means, by the rules beneath the overlay.
 func (o *overrides) target(q *query) (overlay.Target, error) {
 	req := q.reqs[0]
+	if q.wholeDomain {
+		t := overlay.DomainTarget(req.Domain, req.Descriptors[0].Entries[0])
+		t.Here = q.here
+		return t, nil
+	}
 	ops, fault := choose(o.overlay.Beneath().Match(nil, req), q.limit)
 	if fault != nil {
 		return overlay.Target{}, o.keys.explain(fault, req)
@@ -37,7 +42,7 @@ func (o *overrides) target(q *query) (overlay.Target, error) {
 	if ops[at].Role == weir.Pool {
 		return overlay.Target{}, &inputError{"is a pool, which many keys share: name a limit that borrows from it", "#/limit"}
 	}
-	return overlay.Target{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[at].Limit, Key: ops[at].Key}, nil
+	return overlay.Target{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[at].Limit, Key: ops[at].Key, Here: q.here}, nil
 }
 
 // lift takes back what there is of a kind for the key.
@@ -46,7 +51,16 @@ func (o *overrides) lift(r *http.Request, q *query, kind overlay.Kind) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.overlay.Keys.Lift(r.Context(), t, kind, o.operators.author(r, q.reason))
+	who := o.operators.author(r, q.reason)
+	if _, err = o.overlay.Keys.Lift(r.Context(), t, kind, who); err != nil || q.typed == nil {
+		return err
+	}
+	// An earlier version kept the entries as they were typed.
+	q.reqs[0].Descriptors[0].Entries, q.typed = q.typed, q.reqs[0].Descriptors[0].Entries
+	if t, err = o.target(q); err == nil {
+		_, err = o.overlay.Keys.Lift(r.Context(), t, kind, who)
+	}
+	q.reqs[0].Descriptors[0].Entries, q.typed = q.typed, q.reqs[0].Descriptors[0].Entries
 	return err
 }
 
@@ -63,7 +77,7 @@ func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift boo
 	if err := do(t, o.operators.author(r, q.reason)); err != nil {
 		return err
 	}
-	for _, e := range o.overlay.Keys.Of(t.Limit, t.Key) {
+	for _, e := range append(o.overlay.Keys.Of(t.Limit, t.Key), o.overlay.Keys.OfClient(q.reqs[0])...) {
 		if e.Kind == kind {
 			q.yaml = o.overlay.Keys.YAML(&e)
 		}
@@ -93,19 +107,10 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 	case q.limit != "" && q.client == "":
 		return &inputError{"a ban over the domain is of every limit: leave limit out", "#/limit"}
 	}
-	t, who := overlay.DomainTarget(req.Domain, es[0]), o.operators.author(r, q.reason)
-	if q.seconds == 0 {
-		_, err := o.overlay.Keys.Lift(r.Context(), t, overlay.BanDomain, who)
-		return err
-	}
-	if err := o.overlay.Keys.Set(r.Context(), t, overlay.BanDomain, q.duration(), who); err != nil {
-		return err
-	}
-	for _, b := range o.overlay.Keys.OfClient(req) {
-		q.yaml = o.overlay.Keys.YAML(&b)
-	}
-	q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
-	return nil
+	return o.put(r, q, overlay.BanDomain, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+		q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
+		return o.overlay.Keys.Set(r.Context(), t, overlay.BanDomain, q.duration(), who)
+	})
 }
 
 // allow lets the key pass for a time; for none, it is limited again.

@@ -38,7 +38,7 @@ const (
 	mayReason   // "reason" of what an operator changes
 	mayStrict   // "strict": an error where the rules do not have what is asked
 	isExplained // "strict" is no error: that the rules do not have it is the answer
-	mayDomain   // "whole_domain": a ban of all requests with the entry
+	mayDomain   // of a ban: "whole_domain", all requests with the entry; "here", on this node
 	mayClient   // "client" in place of descriptors
 	mustSpend   // a check that looks only is an error
 )
@@ -55,7 +55,7 @@ var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
 	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict | isExplained},
-	{"whole_domain", mayDomain}, {"client", mayClient},
+	{"whole_domain", mayDomain}, {"client", mayClient}, {"here", mayDomain},
 }
 
 const (
@@ -75,6 +75,7 @@ const (
 	seenStrict
 	seenWholeDomain
 	seenClient
+	seenHere
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -108,6 +109,11 @@ type query struct {
 	reason  string
 	// wholeDomain: the ban is of all requests of the domain with the entry.
 	wholeDomain bool
+	// here: the ban is of this node alone.
+	here bool
+	// typed are the entries as they came where front ends write them in another form,
+	// which is then in their place.
+	typed []weir.Entry
 	// client is a name in events in place of descriptors.
 	client string
 	// notCovered says what a ban does not refuse.
@@ -190,7 +196,7 @@ func (qs *queries) readCheck(c *call, s shape) {
 	req := qs.limiter.Acquire()
 	req.Priority, req.Facts = qs.priority, checks.Facts(req)
 	q.reqs = append(q.reqs, req)
-	var seen uint32
+	var seen, named uint32
 	r.object(func(name []byte) {
 		i := 0
 		for i < len(members) && (members[i].name != string(name) || members[i].when != 0 && s&members[i].when == 0) {
@@ -200,11 +206,11 @@ func (qs *queries) readCheck(c *call, s shape) {
 			r.unknown(s.known())
 			return
 		}
-		r.once(&seen, uint(i))
+		r.once(&named, uint(i))
 		if 1<<i&^(seenDescriptors|seenChecks) != 0 && r.null() {
-			seen &^= 1 << i // as if it were not there
-			return
+			return // as if it were not there
 		}
+		seen |= 1 << i
 		qs.readMember(c, req, 1<<i, s)
 	})
 	switch {
@@ -274,6 +280,8 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 		q.reason = r.str(0, maxReason)
 	case seenWholeDomain:
 		q.wholeDomain = r.boolean()
+	case seenHere:
+		q.here = r.boolean()
 	case seenClient:
 		q.client = r.str(1, maxValue)
 	case seenStrict:

@@ -117,7 +117,7 @@ var statuses = []struct {
 	{overlay.ErrFull, http.StatusConflict}, {overlay.ErrContended, http.StatusConflict}, {overlay.ErrUnread, http.StatusConflict},
 	{reserve.ErrSettled, http.StatusConflict}, {reserve.ErrExpired, http.StatusGone}, {reserve.ErrRegion, http.StatusMisdirectedRequest},
 	{reserve.ErrUnsupported, http.StatusUnprocessableEntity}, {reserve.ErrTooLarge, http.StatusUnprocessableEntity},
-	{weir.ErrRefund, http.StatusUnprocessableEntity},
+	{weir.ErrRefund, http.StatusUnprocessableEntity}, {weir.ErrNode, http.StatusUnprocessableEntity},
 }
 
 // fail answers a request that err kept from being carried out, and logs err where the
@@ -146,11 +146,17 @@ func (p *responder) problemOf(err error) problem {
 		p.faults.Report("rules cannot be encoded", err)
 		return problem{Status: http.StatusInternalServerError, Detail: "the rules cannot be encoded"}
 	}
+	if outage, ok := errors.AsType[interface {
+		error
+		Detail() string
+	}](err); ok {
+		p.faults.Report("operator not answered", err)
+		// Whether to try again is for the operator to see.
+		return problem{Status: http.StatusServiceUnavailable, Detail: outage.Detail()}
+	}
 	p.logStore(err)
 	out := problem{Status: http.StatusServiceUnavailable, Detail: "the store did not answer; nothing was decided", RetryAfter: 1}
-	if store, ok := errors.AsType[*overlay.StoreError](err); ok {
-		out.Detail, out.RetryAfter = store.Error(), 0 // whether to try again is for the operator to see
-	} else if errors.Is(err, reserve.ErrUnavailable) {
+	if errors.Is(err, reserve.ErrUnavailable) {
 		out.Detail = err.Error()
 	}
 	return out

@@ -11,6 +11,9 @@ import (
 type Rulebook interface {
 	// Describe returns the compiled rules for encoding/json.
 	Describe() any
+	// MissingTier says which tiers there are, where r meets a rule that has limits for
+	// tiers alone and names none; else it is empty.
+	MissingTier(r *weir.Request) string
 	// Explain returns for encoding/json why r meets the limits that it meets.
 	// It does not ask the store, and must not keep r.
 	Explain(r *weir.Request) any
@@ -21,6 +24,8 @@ type rulebook struct {
 	queries *queries
 	overlay *overlay.Overlay
 	book    Rulebook
+	// coverage names keys as front ends count them.
+	coverage *coverage
 }
 
 func (b *rulebook) routes() routes {
@@ -34,6 +39,9 @@ func (b *rulebook) routes() routes {
 // its counters, and why the rules lead there. Nothing is counted.
 func (b *rulebook) explain(c *call, r *http.Request) error {
 	req := c.query.reqs[0]
+	for i := range req.Descriptors { // the counters of another spelling are nobody's
+		req.Descriptors[i].Entries = b.coverage.countedAll(req.Domain, req.Descriptors[i].Entries, false)
+	}
 	d, err := look(r.Context(), b.queries.limiter, req)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (s *Server) undecided(err error) string {
 		return "ERR the cost, with what is kept for higher priorities, must be from 0 to 2^53"
 	case errors.Is(err, weir.ErrRefund):
 		return "ERR a limit applies that cannot give back units"
-	case errors.Is(err, errNoKeyring):
+	case errors.Is(err, errNoKeyring), errors.Is(err, weir.ErrNode):
 		return "ERR " + err.Error()
 	}
 	if !errors.Is(err, context.Canceled) {

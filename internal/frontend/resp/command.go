@@ -132,15 +132,13 @@ func (c *conn) do(cmd *command) {
 	}
 }
 
-// replyUnknown answers a command that there is none of. A web page that makes a
-// browser send its request here is cut off before more of the request is taken
+// replyUnknown answers a command that there is none of. What came on a line is another
+// protocol, such as the request of a web page, and is cut off before more of it is taken
 // for commands.
 func replyUnknown(c *conn, cmd *command) {
 	name := cmd.at(0)
-	if cmd.inline && (strings.EqualFold(text(name), "post") || strings.EqualFold(text(name), "host:")) {
-		c.batch.decide()
-		c.s.broken.Add(1)
-		c.ends = true
+	if cmd.inline {
+		c.breakOff(protocolError("no command begins an inline request"))
 		return
 	}
 	if !c.session.isAuthenticated() {

@@ -29,6 +29,13 @@ func (c *conn) complain(text string) {
 	c.replies.out = appendError(c.replies.out, text)
 }
 
+// breakOff ends the connection of a client that broke the protocol or its bounds.
+func (c *conn) breakOff(err error) {
+	c.s.broken.Add(1)
+	c.complain("ERR " + err.Error())
+	c.ends = true
+}
+
 func (c *conn) ok() { c.replies.out = appendSimple(c.replies.out, "OK") }
 
 // complainSubcommand answers a subcommand that there is none of.

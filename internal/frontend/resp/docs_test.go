@@ -62,7 +62,7 @@ func TestDocsExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := weir.Limits{{Name: "5/minute", Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}}
+	rule := weir.Limits{{Name: "5/minute by client_id using fixed_window", Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}}
 	b := newBench(t, Options{})
 	l, err := weir.New(b.store, rule, weir.Options{})
 	if err != nil {

@@ -49,14 +49,19 @@ func decideAlone(c *conn, cmd *command, may options, f func(ctx context.Context,
 	c.batch.entries = c.batch.entries[:0]
 }
 
-// releasePermits takes WEIR.RELEASE. Releasing what is not held is no error: a client
-// that heard no answer asks again.
+// releasePermits takes WEIR.RELEASE and replies with 1 if the permit was held. Releasing
+// what is not held is no error: a client that heard no answer asks again.
 func releasePermits(c *conn, cmd *command) {
 	decideAlone(c, cmd, mayLease, func(ctx context.Context, r *weir.Request) error {
-		if err := c.s.limiter.Release(ctx, r); err != nil {
+		released, err := c.s.limiter.Release(ctx, r)
+		if err != nil {
 			return err
 		}
-		c.ok()
+		n := int64(0)
+		if released {
+			n = 1
+		}
+		c.replies.out = appendInt(c.replies.out, n)
 		return nil
 	})
 }
@@ -92,7 +97,7 @@ func refundRules(c *conn, cmd *command) {
 			c.replies.out = appendInt(c.replies.out, 0) // COST 0 gives nothing back
 			return nil
 		}
-		refunds, permits, err := admit.Refunds(nil, c.s.limiter.Match(r))
+		refunds, permits, err := admit.Refunds(c.s.limiter.Store(), nil, c.s.limiter.Match(r))
 		switch {
 		case err != nil:
 			return err

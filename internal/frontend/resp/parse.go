@@ -164,11 +164,18 @@ func (p *parser) header(b []byte, long, wrong string) (int32, bool, error) {
 // line reads a command that a person types: words on a line.
 func (p *parser) line(b []byte, most bounds) (bool, error) {
 	end := bytes.IndexByte(b[p.pos:], '\n')
+	typed := b[p.pos:]
+	if end >= 0 {
+		typed = bytes.TrimSuffix(typed[:end], []byte("\r"))
+	}
+	if i := bytes.IndexFunc(typed, func(c rune) bool { return c < ' ' || c > '~' }); i >= 0 && (end >= 0 || typed[i] != '\r' || i < len(typed)-1) {
+		return false, protocolError("a byte that nobody types in an inline request") // TLS, and others
+	}
 	if end < 0 || int(p.pos)+end >= most.bulk {
 		if len(b) >= most.bulk {
 			return false, protocolError("too big inline request")
 		}
-		p.pos = int32(len(b))
+		p.pos = int32(len(bytes.TrimSuffix(b, []byte("\r")))) // which is looked at again with what follows
 		return false, nil
 	}
 	line := b[:int(p.pos)+end]
@@ -199,4 +206,4 @@ func (p *parser) words(line []byte, most bounds) error {
 	return nil
 }
 
-func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
+func isSpace(c byte) bool { return c == ' ' || c == '\r' }

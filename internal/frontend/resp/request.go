@@ -38,8 +38,8 @@ func readRequest(c *conn, cmd *command, may options) *weir.Request {
 
 // read reads the command into r, and returns what is wrong with it, "" for nothing.
 func (b *batch) read(r *weir.Request, cmd *command, may options) string {
-	if len(cmd.at(1)) > checks.MaxDomain {
-		return fmt.Sprintf("the domain may have at most %d bytes", checks.MaxDomain)
+	if len(cmd.at(1)) == 0 || len(cmd.at(1)) > checks.MaxDomain {
+		return fmt.Sprintf("the domain must have from 1 to %d bytes", checks.MaxDomain)
 	}
 	r.Domain, r.Priority, r.Facts = text(cmd.at(1)), b.s.opt.Priority, checks.Facts(r)
 	i, n, from := 2, len(cmd.args), len(b.entries)

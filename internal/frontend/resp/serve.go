@@ -223,13 +223,6 @@ func (c *conn) work() int {
 	return n
 }
 
-// breakOff ends the connection of a client that broke the protocol or its bounds.
-func (c *conn) breakOff(err error) {
-	c.s.broken.Add(1)
-	c.complain("ERR " + err.Error())
-	c.ends = true
-}
-
 func (c *conn) close() {
 	// What is left to say was said, or could not be.
 	_ = c.nc.Close()

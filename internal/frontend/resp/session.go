@@ -31,10 +31,15 @@ type session struct {
 func (s *session) isAuthenticated() bool { return s.authBy.IsZero() }
 
 // authenticate reports whether the user has the password. Without a password there is
-// the default user alone, as of a Redis without one.
+// the default user alone, as of a Redis without one. Beyond the bound on guesses it waits.
 func authenticate(c *conn, user, password []byte) bool {
 	isUser, isPassword := guesses.Equal(text(user), c.s.opt.User), guesses.Equal(text(password), c.s.opt.Password)
-	if isUser && (isPassword || c.s.opt.Password == "") {
+	ok, wait := isUser && c.s.opt.Password == "", time.Duration(0)
+	if !ok { // Another connection is no new start: what an address may guess is bounded too.
+		ok, wait = c.s.opt.Guesses.Check(c.s.ctx, "password of the Redis protocol", guesses.Client(c.nc.RemoteAddr().String()),
+			c.s.opt.Password, isUser && isPassword)
+	}
+	if ok {
 		if !c.session.isAuthenticated() {
 			listen.SetAuthenticated(c.nc)
 		}
@@ -43,11 +48,7 @@ func authenticate(c *conn, user, password []byte) bool {
 	}
 	c.s.wrong.Add(1)
 	c.session.wrong++
-	// Another connection is no new start: what an address may guess is bounded too.
-	if c.session.wrong == maxWrongPasswords ||
-		c.s.opt.Guesses != nil && c.s.opt.Guesses.Wrong(c.s.ctx, "password of the Redis protocol", guesses.Client(c.nc.RemoteAddr().String())) > 0 {
-		c.ends = true
-	}
+	c.ends = c.ends || wait > 0 || c.session.wrong == maxWrongPasswords
 	return false
 }
 

@@ -55,7 +55,7 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 func (c *call) refund(ctx context.Context, p *part) error {
 	l := c.service.gate.Limiter
 	var buf [8]weir.Op
-	ops, permits, err := admit.Refunds(buf[:0], l.Match(&p.life.Req))
+	ops, permits, err := admit.Refunds(l.Store(), buf[:0], l.Match(&p.life.Req))
 	switch {
 	case permits && p.life.Req.Lease == "":
 		return weir.ErrNoLease
@@ -75,7 +75,8 @@ func (c *call) refund(ctx context.Context, p *part) error {
 		}
 	}
 	if permits {
-		return l.Release(ctx, &p.life.Req)
+		_, err := l.Release(ctx, &p.life.Req)
+		return err
 	}
 	return nil
 }

@@ -25,8 +25,9 @@ type override struct {
 }
 
 // Decode implements grpcserver.Message: it reads an
-// envoy.service.ratelimit.v3.RateLimitRequest as generated code does. The strings
-// point into data.
+// envoy.service.ratelimit.v3.RateLimitRequest as generated code does, but that values
+// need not be UTF-8: were it an error, a client could choose that it is not counted. The
+// strings point into data.
 func (c *call) Decode(data mem.Buffer) error {
 	c.data = data
 	return c.readRequest(data.ReadOnlyData())
@@ -52,7 +53,7 @@ func (c *call) readDescriptor(b []byte) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			var e weir.Entry
-			e, err = f.Entry()
+			e, err = f.Entry(true)
 			c.entries = append(c.entries, e)
 		case f.Is(2, protowire.BytesType):
 			d.limited = true

@@ -26,14 +26,18 @@ func appendMetadata(b []byte, d weir.Decision, g weir.Guarantee) []byte {
 	b = appendBool(b, "allowed", d.Allowed())
 	if d.Limit != nil {
 		b = appendString(b, "limit", text(d.Limit.Name))
-		b = appendString(b, "algorithm", d.Limit.Algorithm.Name())
+		if !weir.RefusesAll(d.Limit) {
+			b = appendString(b, "algorithm", d.Limit.Algorithm.Name())
+		}
 	}
 	b, at := beginPair(b, "guarantee")
 	b, value := wire.Begin(b, 2)
 	b, in := wire.Begin(b, valueStruct)
 	b = appendBool(b, "exact", g.Exact)
 	b = appendBool(b, "degraded", g.Degraded)
-	b = appendNumber(b, "over_admit", g.OverAdmit)
+	if g.OverAdmit != weir.Unbounded {
+		b = appendNumber(b, "over_admit", g.OverAdmit)
+	}
 	if g.AtMost != weir.Unbounded {
 		b = appendNumber(b, "at_most", g.AtMost)
 	}

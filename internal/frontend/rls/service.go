@@ -13,12 +13,15 @@
 // is_negative_hits gives back what a call has spent. A limit in a descriptor
 // takes the place of the rule's.
 //
-// Two entries are for this service and are taken out before rules are looked
-// for, [EntryCharge] and [EntryLease].
+// Three entries are for this service and are taken out before rules are looked
+// for, [EntryCharge], [EntryLease] and [EntryContentType].
 package rls
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,6 +51,10 @@ const (
 	// request's x-request-id: a call takes a place, and one with is_negative_hits
 	// gives it back.
 	EntryLease = "weir_lease"
+	// EntryContentType has the request's Content-Type as its value. A refused call of
+	// gRPC is then told a sentence, of which Envoy makes the call's message, in place of
+	// a document.
+	EntryContentType = "weir_content_type"
 )
 
 // Options configures a [Service].
@@ -152,6 +159,7 @@ type call struct {
 	// The question as it came.
 	domain      string
 	hits        uint32
+	isCall      bool // of gRPC
 	entries     []weir.Entry
 	descriptors []descriptor
 
@@ -205,7 +213,7 @@ func (c *call) Sent() {
 		c.data = nil
 	}
 	clear(c.statuses)
-	c.domain, c.hits = "", 0
+	c.domain, c.hits, c.isCall = "", 0, false
 	c.entries, c.descriptors, c.statuses = c.entries[:0], c.descriptors[:0], c.statuses[:0]
 	c.values, c.fields, c.out = c.values[:0], c.fields[:0], c.out[:0]
 	if cap(c.out)+cap(c.values) <= keepBytes && cap(c.entries) <= keepEntries {
@@ -258,8 +266,10 @@ func (c *call) add(i int) error {
 			return invalid("descriptor %d has an entry without a key", i)
 		case EntryCharge:
 			to = charging
+		case EntryContentType:
+			c.isCall = answer.IsCall(e.Value)
 		case EntryLease:
-			lease = e.Value
+			lease = permitName(e.Value)
 		default:
 			kept = append(kept, e)
 		}
@@ -271,8 +281,6 @@ func (c *call) add(i int) error {
 	switch {
 	case len(kept) == 0:
 		return invalid("descriptor %d has no entry but those for the service itself", i)
-	case len(lease) > maxLease:
-		return invalid("the lease of descriptor %d has %d bytes, at most %d are allowed", i, len(lease), maxLease)
 	case hits > maxHits:
 		return invalid("hits_addend of descriptor %d is %d, at most %d are allowed", i, hits, maxHits)
 	}
@@ -292,6 +300,16 @@ func (c *call) add(i int) error {
 	p.life.Req.Descriptors = append(p.life.Req.Descriptors, out)
 	p.indexes = append(p.indexes, i)
 	return nil
+}
+
+// permitName returns the name of a permit that a value asks for. A client may have chosen
+// the value, so that none is an error: a long one is its hash, an empty one nobody's.
+func permitName(value string) string {
+	if len(value) > maxLease {
+		sum := sha256.Sum256([]byte(value))
+		return string(sum[:])
+	}
+	return cmp.Or(value, rand.Text())
 }
 
 // replace puts the limit o in the place of the rule's.
@@ -324,6 +342,9 @@ func (c *call) answer(ctx context.Context) error {
 		c.values, c.fields = c.service.opt.Answer.Fields(c.values, c.fields, ops, d, admit.DecidedAt(ops))
 	} else {
 		c.values, c.fields, body, _ = c.service.opt.Answer.Refusal(c.values, c.fields, answer.OverLimit, ops, d, admit.DecidedAt(ops))
+		if c.isCall {
+			body = []byte(answer.Detail(ops, d))
+		}
 	}
 	c.encode(d, speaker.life.Req.Guarantee(), c.fields, body)
 	return nil

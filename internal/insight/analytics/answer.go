@@ -22,11 +22,20 @@ type Coverage struct {
 	// Every is how many keys there are for each one whose allowed decisions are
 	// recorded: 1 means all, 0 that no allowed decision was recorded in the range.
 	Every int64 `json:"sample_one_in"`
+	// Uncounted is nil where all events of the range that came are counted.
+	Uncounted *Uncounted `json:"uncounted,omitempty"`
 	// Loss is what the records of the range leave out.
 	Loss Loss `json:"loss"`
 	// Missing says in words what else is not in the answer: rows that were merged,
 	// lists that were cut, a range that is older than what is kept.
 	Missing []string `json:"missing,omitempty"`
+}
+
+// Uncounted says from when on events wait, as the database does not take them: nothing that
+// came later is in an answer.
+type Uncounted struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
 }
 
 // Loss is what was not told of a range. Roll-ups have what records leave out.

@@ -44,7 +44,7 @@ func onLater[T any](path string, t takes, report func(*reader) func() (T, error)
 	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) {
 		var compute func() (T, error)
 		err := s.db.View(ctx, asTx(func(in *statements) {
-			r := &reader{ask: a, statements: in, opt: &s.opt, hint: s.db.Dialect().ByClient}
+			r := &reader{ask: a, statements: in, opt: &s.opt, hint: s.db.Dialect().ByClient, uncounted: s.Uncounted()}
 			r.loadLimits()
 			compute = report(r)
 		}))

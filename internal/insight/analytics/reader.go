@@ -14,6 +14,8 @@ type reader struct {
 	scope
 	opt  *Options
 	hint string // Dialect.ByClient
+	// uncounted is what waits, nil for nothing.
+	uncounted *Uncounted
 }
 
 func (r *reader) loadLimits() {
@@ -111,6 +113,9 @@ func (r *reader) coverage() Coverage {
 	})
 	c.Loss = readLoss(r)
 	c.addMerged(r)
+	if r.uncounted != nil && r.uncounted.Since.Before(c.To) {
+		c.Uncounted = r.uncounted
+	}
 	return c
 }
 

@@ -55,7 +55,7 @@ func New(db Database, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
 	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
-		"database unavailable; events wait in the queue, queries get 503, decisions are not affected", "database recovered"), free: make(chan struct{})}
+		"database unavailable; events wait in the queue, reports lack what came since, decisions are not affected", "database recovered"), free: make(chan struct{})}
 	s.state.started = opt.Now()
 	// A process before this one may have left too many rows.
 	s.rows = &sweeper{db: db, opt: &s.opt, state: &s.state, outage: s.outage, changed: map[group]bool{}}
@@ -204,7 +204,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		if Refuses(err) {
 			return s.sift(ctx, batch, err)
 		}
-		s.state.failed(err)
+		s.state.failed(err, s.opt.Now())
 		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
 			s.opt.Log.Warn("database slow; batch split in halves", "err", err, "events", len(batch))
 			return s.countParts(ctx, batch[:half], batch[half:])

@@ -15,7 +15,9 @@ type state struct {
 
 	mu      sync.Mutex
 	failing string
-	lag     time.Duration
+	// since is when failing began: what came after it is not counted.
+	since time.Time
+	lag   time.Duration
 	// longest is the longest lag in each of the last minutes.
 	longest [60]struct {
 		minute int64
@@ -24,10 +26,13 @@ type state struct {
 }
 
 // failed notes that a transaction failed.
-func (s *state) failed(err error) {
+func (s *state) failed(err error, now time.Time) {
 	s.retries.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failing == "" {
+		s.since = now
+	}
 	s.failing = err.Error()
 }
 
@@ -46,6 +51,17 @@ func (s *state) done(now time.Time, lag time.Duration, t tally) {
 		at.minute, at.lag = minute, 0
 	}
 	at.lag = max(at.lag, lag)
+}
+
+// Uncounted returns from when on events wait, as the database does not take them, nil while
+// it does. It asks the database nothing.
+func (s *Service) Uncounted() *Uncounted {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	if s.state.failing == "" {
+		return nil
+	}
+	return &Uncounted{Since: s.state.since.UTC(), Reason: s.state.failing}
 }
 
 // Info returns what the service did since it was made. It asks the database

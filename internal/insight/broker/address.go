@@ -44,8 +44,9 @@ type Address struct {
 	User, Password string
 	// Path is what follows the first slash after the hosts.
 	Path string
-	// TLS is nil where the connection has none.
-	TLS *tls.Config
+	// TLS is nil where the connection has none, and by Files, which are read for each one.
+	TLS   *tls.Config
+	Files certfile.Client
 
 	query url.Values
 }
@@ -117,8 +118,8 @@ func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool) (err erro
 		return nil
 	}
 	get := a.query.Get
-	files := certfile.Client{CA: get("tls_ca"), Cert: get("tls_cert"), Key: get("tls_key"), ServerName: get("tls_server_name")}
-	a.TLS, err = files.Config(nil)
+	a.Files = certfile.Client{CA: get("tls_ca"), Cert: get("tls_cert"), Key: get("tls_key"), ServerName: get("tls_server_name")}
+	a.TLS, err = a.Files.Config(nil)
 	return err
 }
 

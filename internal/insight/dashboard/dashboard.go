@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,12 +19,12 @@ type Options struct {
 	// Session is how long a login lasts, a minute to 30 days. Zero means twelve
 	// hours.
 	Session time.Duration
-	// Attempts is how many logins one address may try in a minute, Total how many
-	// all addresses together. Zero means 10, and 600.
-	Attempts, Total int64
+	// Guesses bounds wrong tokens of one address, and logs them. Nil means that they
+	// are not bounded.
+	Guesses *guesses.Bound
 	// Now tells the time. Zero means time.Now.
 	Now func() time.Time
-	// Log is told of logins, refused ones too. Zero means nobody is told.
+	// Log is told of logins. Zero means nobody is told.
 	Log *slog.Logger
 }
 
@@ -33,15 +32,13 @@ type Options struct {
 type Dashboard struct {
 	opt      Options
 	sessions *sessions
-	logins   *guesses.Bound
 	cross    *http.CrossOriginProtection
 	mux      *http.ServeMux
 }
 
 const minToken = 16
 
-// New returns the dashboard, which the caller closes. It returns an error when an
-// option is out of range.
+// New returns the dashboard. It returns an error when an option is out of range.
 func New(opt Options) (*Dashboard, error) {
 	opt.Session = cmp.Or(opt.Session, 12*time.Hour)
 	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
@@ -53,27 +50,13 @@ func New(opt Options) (*Dashboard, error) {
 		return nil, fmt.Errorf("dashboard: token has %d bytes, at least %d are needed", len(opt.Token), minToken)
 	case opt.Session < time.Minute || opt.Session > 30*24*time.Hour:
 		return nil, fmt.Errorf("dashboard: session of %s must last from a minute to 30 days", opt.Session)
-	case opt.Attempts < 0 || opt.Total < 0:
-		return nil, errors.New("dashboard: attempts must not be negative")
 	}
 	d := &Dashboard{opt: opt, cross: http.NewCrossOriginProtection(), mux: http.NewServeMux()}
 	if opt.Token != "" {
-		var err error
-		if d.logins, err = guesses.New(opt.Attempts, opt.Total, nil); err != nil {
-			return nil, fmt.Errorf("dashboard: %w", err)
-		}
 		d.sessions = newSessions(opt.Token, opt.Session, opt.Now)
 	}
 	d.routes()
 	return d, nil
-}
-
-// Close ends what limits logins.
-func (d *Dashboard) Close() error {
-	if d.logins == nil {
-		return nil
-	}
-	return d.logins.Close()
 }
 
 func (d *Dashboard) routes() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -34,11 +35,6 @@ func open(t *testing.T, opt Options) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	mux := http.NewServeMux()
 	mux.Handle("/ui/", d)
 	mux.HandleFunc("/v1/thing", func(w http.ResponseWriter, r *http.Request) {
@@ -211,22 +207,36 @@ func TestLogout(t *testing.T) {
 	s.want("by GET", s.ask("GET", "/ui/logout", ""), 303) // a page like any other: to the login
 }
 
+// bound bounds guesses, of one client and of all.
+func bound(t *testing.T, each, total int64) *guesses.Bound {
+	b, err := guesses.New(each, total, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
 func TestLoginIsLimited(t *testing.T) {
-	s := open(t, Options{Token: token, Attempts: 3, Total: 5})
+	s := open(t, Options{Token: token, Guesses: bound(t, 3, 5)})
 	for range 3 {
 		s.want("wrong token", s.login("wrong"), 401)
 	}
-	res := s.login(token)
-	s.want("the fourth, though right", res, 429)
+	res := s.login("wrong")
+	s.want("the fourth", res, 429)
 	if res.Header.Get("Retry-After") == "" || len(res.Cookies()) != 0 {
 		t.Errorf("refused with %v", res.Header)
 	}
 	// IPv6 addresses of one /64 are one client.
 	s.want("another address", s.login("wrong", "From", "[2001:db8::1]:1"), 401)
 	s.want("a third", s.login("wrong", "From", "[2001:db8:0:1::1]:1"), 401)
-	s.want("more than all may", s.login(token, "From", "[2001:db8::2]:1"), 429)
+	s.want("more than all may", s.login("wrong", "From", "[2001:db8::2]:1"), 429)
+	for range 10 { // from the addresses of those who guess, and never too often
+		s.want("the right one", s.login(token), 303)
+		s.want("the right one", s.login(token, "From", "[2001:db8::2]:1"), 303)
+	}
 
-	six := open(t, Options{Token: token, Attempts: 1})
+	six := open(t, Options{Token: token, Guesses: bound(t, 1, 0)})
 	six.want("first of a /64", six.login("wrong", "From", "[2001:db8::1]:1"), 401)
 	six.want("second of a /64", six.login("wrong", "From", "[2001:db8::ffff:2]:1"), 429)
 	six.want("another /64", six.login("wrong", "From", "[2001:db8:0:9::2]:1"), 401)
@@ -325,7 +335,7 @@ func TestWantsPage(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, opt := range []Options{{Token: "short"}, {Session: time.Second}, {Session: 1000 * time.Hour}, {Attempts: -1}} {
+	for _, opt := range []Options{{Token: "short"}, {Session: time.Second}, {Session: 1000 * time.Hour}} {
 		if _, err := New(opt); err == nil {
 			t.Errorf("%+v is accepted", opt)
 		}

@@ -72,20 +72,14 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next, from := local(r.PostForm.Get("next")), guesses.Client(r.RemoteAddr)
-	switch limited, err := d.logins.Try(r.Context(), from); {
-	case err != nil:
-		d.opt.Log.Error("login rate limit failed; login refused", "err", err)
-		d.showLogin(w, http.StatusServiceUnavailable, next, "Logins cannot be limited now, so none is let in. Try again.")
-		return
-	case !limited.Allowed():
-		seconds := int64(math.Ceil(limited.RetryAfter.Seconds()))
-		d.opt.Log.Warn("login refused: too many attempts", "from", from)
+	ok, wait := d.opt.Guesses.Check(r.Context(), "admin token at the login", from, d.opt.Token, guesses.Equal(r.PostForm.Get("token"), d.opt.Token))
+	switch {
+	case wait > 0:
+		seconds := int64(math.Ceil(wait.Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 		d.showLogin(w, http.StatusTooManyRequests, next, fmt.Sprintf("Too many attempts. Try again in %d s.", seconds))
 		return
-	}
-	if !guesses.Equal(r.PostForm.Get("token"), d.opt.Token) {
-		d.opt.Log.Warn("login refused: wrong token", "from", from)
+	case !ok:
 		d.showLogin(w, http.StatusUnauthorized, next, "This is not the admin token.")
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+
+	"github.com/weirlimit/weir/internal/figures"
 )
 
 // keyHasher turns keys and identities into what is told of them. Not safe for
@@ -23,7 +25,7 @@ func newKeyHasher(secret []byte, unhashed bool) *keyHasher {
 // name returns the key of a sighting as records tell it.
 func (n *keyHasher) name(s *sighting) string {
 	if n.unhashed && !s.cut {
-		return string(s.key())
+		return figures.Key(string(s.key()))
 	}
 	if s.cut {
 		return n.hash(s.key(), s.hash)

@@ -130,7 +130,7 @@ func TestLossCutsArrivals(t *testing.T) {
 		t.Helper()
 		var r weir.Request
 		for range n {
-			op := weir.Op{Key: "k", Limit: l, Cost: 1, Now: 1, Charged: true, Outcome: weir.Allowed}
+			op := weir.Op{Key: "k", Limit: l, Cost: 1, Outcome: weir.Allowed, Answer: weir.Answer{Now: 1, Charged: true}}
 			op.Decision.Limit = l
 			o.see(&r, &op, 7, true)
 		}

@@ -1,6 +1,11 @@
 package event
 
-import "github.com/weirlimit/weir"
+import (
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/figures"
+)
 
 // LimitRef says which limit is meant, in the words of the rules file, and what it
 // allows.
@@ -33,7 +38,10 @@ func (w words) add(limits []Series) {
 func (w words) refOf(l *weir.Limit) LimitRef {
 	s, ok := w[l.Counters()]
 	if !ok {
-		s.Rule = l.Scope // of a rule that is gone, or of none
+		s.Rule = figures.Scope(l.Scope) // of a rule that is gone, or of none
+		if domain, key, ok := strings.Cut(strings.TrimSuffix(s.Rule, " banned"), "/"); ok && weir.RefusesAll(l) {
+			s.Domain, s.Rule = domain, key
+		}
 	}
 	s.Limit = l
 	return LimitRefOf(s)
@@ -42,6 +50,9 @@ func (w words) refOf(l *weir.Limit) LimitRef {
 // LimitRefOf returns the place of a limit.
 func LimitRefOf(s Series) LimitRef {
 	l := s.Limit
+	if weir.RefusesAll(l) {
+		return LimitRef{Domain: s.Domain, Rule: s.Rule, Limit: l.Name}
+	}
 	return LimitRef{
 		Domain: s.Domain, Rule: s.Rule, Limit: l.Name, Algorithm: l.Algorithm.Name(),
 		Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst,

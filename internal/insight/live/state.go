@@ -51,6 +51,9 @@ type State struct {
 	// their limit usually gives, StoreUp that the store answers or is in the process.
 	Degraded bool `json:"degraded"`
 	StoreUp  bool `json:"store_up"`
+	// Alarms are sentences about what else is wrong: rules that were refused, decisions
+	// that are not counted.
+	Alarms []string `json:"alarms,omitempty"`
 }
 
 // Limit is how often a limit was met: in the span, and since the start.
@@ -81,6 +84,8 @@ type Source struct {
 	// IsStoreUp reports whether the shared store answers. Nil means that there is none,
 	// and that the store of the process is always up.
 	IsStoreUp func() bool
+	// Alarms returns what State.Alarms says. Nil means nothing.
+	Alarms func() []string
 }
 
 // Meter takes the state of a server, once for all who ask within a second. Safe
@@ -128,6 +133,9 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	}
 	if m.from.IsStoreUp != nil {
 		s.StoreUp = m.from.IsStoreUp()
+	}
+	if m.from.Alarms != nil {
+		s.Alarms = m.from.Alarms()
 	}
 	all := m.limits(span > 0)
 	var sum, total counts

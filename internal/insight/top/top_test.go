@@ -210,8 +210,9 @@ func TestBanners(t *testing.T) {
 	s.Counts["degraded"] = 2
 	s.Loss = event.Loss{Dropped: 4000, Discarded: 1, Rollups: 2, Failed: 3}
 	s.QueueUp, s.Backlog = false, 17
+	s.Alarms = []string{"rules of 07:48:00 UTC refused", "decisions since 08:08:17 UTC\x1b[2J are not counted yet"}
 	m.Update(top.StateMsg(s))
-	has(t, frame(t, m, 80, 24), "DEGRADED: 2.0/s", "records leave out 4,001 decisions", "2 roll-ups are lost", "takes no events: 17 wait", "3 requests could not be decided")
+	has(t, frame(t, m, 80, 24), "DEGRADED: 2.0/s", "records leave out 4,001 decisions", "2 roll-ups are lost", "takes no events: 17 wait", "rules of 07:48:00 UTC refused", `decisions since 08:08:17 UTC\x1b[2J are not`, "3 requests could not be decided")
 	s.StoreUp = false
 	m.Update(top.StateMsg(s))
 	has(t, frame(t, m, 80, 24), "STORE DOWN", "rule0")
@@ -220,6 +221,19 @@ func TestBanners(t *testing.T) {
 	has(t, f, "no connection since", `refused\x1b[2J`, "rule0")
 	m.Update(top.StateMsg(state(11, 2)))
 	lacks(t, frame(t, m, 80, 24), "no connection", "STORE")
+}
+
+// TestHashesAreExplained: over keys that are hashes it says what names them, and not over names.
+func TestHashesAreExplained(t *testing.T) {
+	m := top.New("http://h:6070")
+	s := state(10, 1)
+	m.Update(top.StateMsg(s))
+	if f := frame(t, m, 80, 24); strings.Contains(f, "key inspect") {
+		t.Error(f)
+	}
+	s.Top[0].Key = strings.Repeat("8cb0e93f", 4)
+	m.Update(top.StateMsg(s))
+	has(t, frame(t, m, 80, 24), "KEY (weir key inspect KEY names it), and its limit")
 }
 
 func TestPause(t *testing.T) {

@@ -130,6 +130,9 @@ func (m *Model) banners() (lines []string) {
 	case s.Degraded:
 		add(alarm, "DEGRADED: %s/s decided without the guarantee of their limit", rate(float64(s.Counts["degraded"])/m.span()))
 	}
+	for _, text := range s.Alarms {
+		add(alarm, "%s", live.Printable(text))
+	}
 	if !s.QueueUp {
 		add(yellow, "the queue takes no events: %s wait", number(uint64(s.Backlog)))
 	}
@@ -178,7 +181,7 @@ func (m *Model) body(used int) []string {
 	case rest > 0 && m.height == 0:
 		lines = append(lines, m.style(faint, fmt.Sprintf("%s more limits", number(uint64(rest)))))
 	}
-	lines = append(lines, "", m.style(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", "KEY and the limit that refuses it")))
+	lines = append(lines, "", m.style(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", m.keyTitle(keys))))
 	for _, k := range keys[:forKeys] {
 		at := path(&k.LimitRef)
 		name := live.Printable(k.Key)
@@ -195,6 +198,14 @@ func (m *Model) body(used int) []string {
 		lines = append(lines, m.style(faint, "nobody was refused"+m.thatMatches()))
 	}
 	return lines
+}
+
+// keyTitle is the head of the keys. Hashes name nobody: it says what does.
+func (m *Model) keyTitle(keys []key) string {
+	if len(keys) > 0 && len(keys[0].Key) == 32 && strings.Trim(keys[0].Key, "0123456789abcdef") == "" {
+		return "KEY (weir key inspect KEY names it), and its limit"
+	}
+	return "KEY and the limit that refuses it"
 }
 
 func (m *Model) thatMatches() string {

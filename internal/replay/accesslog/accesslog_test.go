@@ -46,6 +46,8 @@ var goodLines = []struct {
 		Line{Time: at("2000-10-10T13:55:36Z"), Address: "10.0.0.7", Method: "GET", Target: "/w", Status: 200}},
 	{"envoy", "envoy", `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 7 226 100 "10.0.35.28, 198.51.100.7" "nsq2http" "cc21d9b0" "locations:8080" "tcp://10.0.2.1:80"`,
 		Line{Time: at("2016-04-15T20:17:00.310Z"), Address: "198.51.100.7", Method: "POST", Target: "/api/v1/locations", Status: 204, UserAgent: "nsq2http", Host: "locations"}},
+	{"envoy escapes nothing", "envoy", `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 7 226 100 "198.51.100.7" "a " b" "c\" "cc21d9b0" "locations:8080" "tcp://10.0.2.1:80"`,
+		Line{Time: at("2016-04-15T20:17:00.310Z"), Address: "198.51.100.7", Method: "POST", Target: "/api/v1/locations", Status: 204, UserAgent: "a \" b\" \"c\\", Host: "locations"}},
 	{"istio", "envoy", `[2026-02-03T04:05:06.007Z] "GET /status/418 HTTP/1.1" 418 - via_upstream - "-" 0 135 5 4 "-" "curl/7.88" "84961386" "httpbin:8000" "10.44.1.27:80" inbound|8000|| 127.0.0.1:41854 10.44.1.27:80 10.44.1.23:37652 outbound_.8000_ default`,
 		Line{Time: at("2026-02-03T04:05:06.007Z"), Address: "10.44.1.23", Method: "GET", Target: "/status/418", Status: 418, UserAgent: "curl/7.88", Host: "httpbin"}},
 	{"caddy", "caddy", `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"192.0.2.9","proto":"HTTP/2.0","method":"GET","host":"localhost:2015","uri":"/a?b=\u00e9","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"]},"tls":{"version":772}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}`,

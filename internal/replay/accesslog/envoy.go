@@ -23,19 +23,29 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 			return err // why the upstream failed
 		}
 	}
-	s.word()             // bytes received
-	s.word()             // bytes sent
-	s.word()             // duration
-	s.word()             // the upstream's time
-	var quoted [5][]byte // forwarded for, user agent, request id, authority, upstream
-	for i := range quoted {
-		if quoted[i], err = s.quoted(); err != nil {
-			return err
-		}
+	s.word() // bytes received
+	s.word() // bytes sent
+	s.word() // duration
+	s.word() // the upstream's time
+	// Forwarded for, user agent, request id, authority, upstream. Envoy escapes nothing,
+	// so that only the second may hold what stands between two.
+	end := bytes.LastIndexByte(s.rest, '"')
+	if end < 1 || s.rest[0] != '"' {
+		return errShort
 	}
-	l.UserAgent = text(quoted[1])
-	l.Host = host(text(quoted[3]))
-	l.Address = host(text(lastOf(quoted[0])))
+	forwarded, agent, _ := bytes.Cut(s.rest[1:end], between)
+	var last [3][]byte
+	for i := range last {
+		at := bytes.LastIndex(agent, between)
+		if at < 0 {
+			return errShort
+		}
+		agent, last[i] = agent[:at], agent[at+len(between):]
+	}
+	s.skip(end + 1)
+	l.UserAgent = text(agent)
+	l.Host = host(text(last[1]))
+	l.Address = host(text(lastOf(forwarded)))
 	if istio {
 		s.word() // the upstream's cluster
 		s.word() // where the upstream was reached from
@@ -46,6 +56,9 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 	}
 	return nil
 }
+
+// between stands between two texts in quotes.
+var between = []byte(`" "`)
 
 // lastOf returns the last address of a list: the one that the proxy saw, and
 // nobody else wrote.

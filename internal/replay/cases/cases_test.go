@@ -61,7 +61,7 @@ cases:
     steps:
       - request: [{remote_address: 192.0.2.1}, {path: /login, user: me}]
         times: 2
-        expect: {allowed: 1, refused: 1, limit: path="/login"/user}
+        expect: {allowed: 1, refused: 1, limit: /login by user}
       - {request: {nothing: x}, times: 100, expect: allowed}
 `)
 	if err != nil {
@@ -89,6 +89,8 @@ func TestCasesThatDoNotHold(t *testing.T) {
 		"{refused: 1, remaining: 1}":          "0 remaining, want 1",
 		"{refused: 1, retry_after: 59s}":      "retry after 1m0s, want 59s",
 		"{refused: 1, delay: 1s}":             "delay 0s, want 1s",
+		"{refused: 1, delay: 0s}":             "",
+		"{refused: 1, retry_after: 0ms}":      "retry after 1m0s, want 0s",
 		"{refused: 1, allowed: 2, soft: 0}":   "",
 		"{refused: 1, retry_after: 1m}":       "",
 		"{refused: 1, limit: remote_address}": "",

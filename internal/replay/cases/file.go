@@ -204,7 +204,8 @@ type period time.Duration
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (p *period) UnmarshalYAML(n *yaml.Node) error {
-	if n.Value == "0" {
+	// A delay or a wait may be none, which no period of a limit is.
+	if d, err := time.ParseDuration(n.Value); err == nil && d == 0 {
 		*p = 0
 		return nil
 	}

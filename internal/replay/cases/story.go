@@ -72,7 +72,7 @@ func (t *story) release() error {
 	for _, r := range t.running {
 		if r.at > t.now() {
 			kept = append(kept, r)
-		} else if err := t.limiter.Release(context.Background(), r.request); err != nil {
+		} else if _, err := t.limiter.Release(context.Background(), r.request); err != nil {
 			return err
 		}
 	}

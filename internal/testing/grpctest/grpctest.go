@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/servertest"
@@ -44,4 +46,17 @@ func Connect(t testing.TB, opt grpcserver.Options, register func(grpc.ServiceReg
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
+}
+
+// Invoke calls a method with a message of bytes as they are, also such as generated code
+// would not write.
+func Invoke(ctx context.Context, conn *grpc.ClientConn, method string, message []byte, res any) error {
+	return conn.Invoke(ctx, method, message, res, grpc.ForceCodecV2(asIs{encoding.GetCodecV2("proto")}))
+}
+
+type asIs struct{ encoding.CodecV2 }
+
+// Marshal implements encoding.CodecV2.
+func (c asIs) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/history"
 )
 
 // History is what was asked and answered. Safe for concurrent use; the zero value is
 // empty.
 type History struct {
 	// Late is for how long after its end an op that has no answer of the store may still
-	// be carried out; a refund, which a node keeps for the store until it answers again,
-	// may be at any time. It is set before use.
+	// be carried out; a refund or a cost that was incurred, which a node keeps for the store
+	// until it answers again, may be at any time. It is set before use.
 	Late time.Duration
 
 	mu         sync.Mutex
@@ -55,7 +56,7 @@ func (h *History) Take(client int, s weir.Store, o weir.Op) (weir.Op, error) {
 	got := answer{charged: ops[0].Charged, decision: ops[0].Decision, now: ops[0].Now}
 	if err != nil || got.decision.Guarantee().Degraded {
 		out.Return, got = out.Return+int64(h.Late), answer{unknown: true}
-		if o.Verb == weir.Refund {
+		if o.Verb == weir.Refund || o.Verb == weir.Force {
 			out.Return = math.MaxInt64
 		}
 	}
@@ -122,6 +123,7 @@ func byCounter(all []porcupine.Operation) [][]porcupine.Operation {
 type state struct {
 	cells string
 	now   int64
+	l     *weir.Limit // by whose numbers the cells are
 }
 
 // step returns what states an op leads to if it was answered so.
@@ -153,10 +155,11 @@ func step(s state, o weir.Op, a answer) []any {
 
 // decide is what a store does with one op at now.
 func decide(s state, o weir.Op, now int64) (charged bool, d weir.Decision, next state) {
-	cells := make([]int64, o.Limit.Cells)
-	for i := range min(len(cells), len(s.cells)/8) {
+	cells := make([]int64, max(o.Limit.Cells, len(s.cells)/8))
+	for i := range min(cap(cells), len(s.cells)/8) {
 		cells[i] = int64(binary.LittleEndian.Uint64([]byte(s.cells[8*i:])))
 	}
+	cells = history.Carry(o.Limit, cells, s.l, now)
 	ask := weir.Ask{Now: now, Cost: o.Cost + o.Headroom, ID: o.AskID(), Verb: weir.Peek}
 	ops := []weir.Op{o}
 	ops[0].Decision = o.Limit.Algorithm.Step(cells, o.Limit, ask)
@@ -173,5 +176,5 @@ func decide(s state, o weir.Op, now int64) (charged bool, d weir.Decision, next 
 	for _, c := range cells {
 		row = binary.LittleEndian.AppendUint64(row, uint64(c))
 	}
-	return ops[0].Charged, ops[0].Decision, state{string(row), now}
+	return ops[0].Charged, ops[0].Decision, state{string(row), now, o.Limit}
 }

@@ -22,6 +22,12 @@ import (
 // and as an authority for itself.
 func Certificate(t testing.TB, dir, name string) (certFile, keyFile string, pair tls.Certificate) {
 	t.Helper()
+	return CertificateWith(t, dir, name, func(*x509.Certificate) {})
+}
+
+// CertificateWith is Certificate with what change does to it.
+func CertificateWith(t testing.TB, dir, name string, change func(*x509.Certificate)) (certFile, keyFile string, pair tls.Certificate) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +39,7 @@ func Certificate(t testing.TB, dir, name string) (certFile, keyFile string, pair
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
+	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

@@ -52,8 +52,8 @@ func Caddy(t testing.TB, conf func(addr string) string) string {
 }
 
 // Built returns the path of a program that `make servers` builds: "caddy", and
-// "ratelimit", which is envoyproxy/ratelimit. Where it is missing the test is skipped, or
-// fails if servers are required.
+// "ratelimit", which is envoyproxy/ratelimit; or that `make bin/envoy` fetches. Where it is
+// missing the test is skipped, or fails if servers are required.
 func Built(t testing.TB, name string) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOMOD").Output()
@@ -64,7 +64,7 @@ func Built(t testing.TB, name string) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	const advice = "bin/%s is not there: `make servers` builds it"
+	const advice = "bin/%s is not there: `make servers bin/envoy` makes it"
 	if os.Getenv("WEIR_REQUIRE_SERVERS") == "1" {
 		t.Fatalf(advice, name)
 	}

@@ -3,6 +3,8 @@ package servertest
 import (
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // dieWithParent ends the server with a test binary that is killed, by the test
@@ -19,4 +21,14 @@ func attributes(cmd *exec.Cmd) *syscall.SysProcAttr {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	return cmd.SysProcAttr
+}
+
+// awaitStop returns when every thread of a child has stopped, and leaves its state to be
+// waited for again.
+func awaitStop(pid int) error {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return err
+		}
+	}
 }

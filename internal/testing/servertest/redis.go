@@ -70,13 +70,13 @@ func RedisPassword(t testing.TB, password string, args ...string) *RedisServer {
 }
 
 // RedisTLS starts a redis-server that speaks TLS only, with the given files for
-// itself and as authority, and asks clients for a certificate too.
-func RedisTLS(t testing.TB, certFile, keyFile string, pair tls.Certificate) *RedisServer {
+// itself and as authority, and asks clients for a certificate too. It has further arguments.
+func RedisTLS(t testing.TB, certFile, keyFile string, pair tls.Certificate, more ...string) *RedisServer {
 	t.Helper()
 	conf := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
 	return startRedis(t, func(port int, dir string) []string {
-		return redisArgs(dir, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-cert-file", certFile,
-			"--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes")
+		return redisArgs(dir, append([]string{"--port", "0", "--tls-port", fmt.Sprint(port), "--tls-cert-file", certFile,
+			"--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes"}, more...)...)
 	}, conf, "")
 }
 
@@ -181,6 +181,26 @@ func (s *RedisServer) Do(t testing.TB, args ...string) any {
 		t.Fatalf("redis on %s: %v: %v", s.Addr, args, err)
 	}
 	return reply
+}
+
+// Session returns Do for commands that follow each other on one connection, which ends with
+// the test.
+func (s *RedisServer) Session(t testing.TB) func(args ...string) any {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c := newRESP(conn)
+	return func(args ...string) any {
+		t.Helper()
+		reply, err := c.do(args...)
+		if err != nil {
+			t.Fatalf("redis on %s: %v: %v", s.Addr, args, err)
+		}
+		return reply
+	}
 }
 
 // Try is Do for commands that may fail.

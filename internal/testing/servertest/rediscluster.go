@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,21 +89,7 @@ func RedisSentinels(t testing.TB, more ...string) (primary, replica *RedisServer
 	replica = Redis(t, "--replicaof", host+" "+port)
 	Await(t, "the replica to follow", func() bool { return replica.fact(t, "", "master_link_status") == "up" })
 	for range 3 {
-		sentinels = append(sentinels, startRedis(t, func(own int, dir string) []string {
-			conf := filepath.Join(dir, "sentinel.conf")
-			text := fmt.Sprintf(`port %d
-bind 127.0.0.1
-dir %s
-loglevel warning
-sentinel monitor primary %s %s 2
-sentinel down-after-milliseconds primary 500
-sentinel failover-timeout primary 2000
-`, own, dir, host, port)
-			if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return []string{conf, "--sentinel"}
-		}, nil, ""))
+		sentinels = append(sentinels, startSentinel(t, primary.Addr, 2, "port %d", nil))
 	}
 	for _, s := range sentinels {
 		// They look every ten seconds and talk every two; servers before Redis 7 know
@@ -115,4 +102,33 @@ sentinel failover-timeout primary 2000
 		})
 	}
 	return primary, replica, sentinels
+}
+
+// SentinelTLS starts a Sentinel that watches over a primary of RedisTLS under the name
+// "primary", and speaks TLS by the same files.
+func SentinelTLS(t testing.TB, primary *RedisServer, certFile, keyFile string, pair tls.Certificate) *RedisServer {
+	t.Helper()
+	port := fmt.Sprintf("port 0\ntls-port %%d\ntls-replication yes\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s", certFile, keyFile, certFile)
+	return startSentinel(t, primary.Addr, 1, port, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+}
+
+// startSentinel starts a Sentinel of so many that must agree; port is how it is told its own.
+func startSentinel(t testing.TB, primary string, quorum int, port string, conf *tls.Config) *RedisServer {
+	t.Helper()
+	host, watched, _ := strings.Cut(primary, ":")
+	return startRedis(t, func(own int, dir string) []string {
+		path := filepath.Join(dir, "sentinel.conf")
+		text := fmt.Sprintf(port+`
+bind 127.0.0.1
+dir %s
+loglevel warning
+sentinel monitor primary %s %s %d
+sentinel down-after-milliseconds primary 500
+sentinel failover-timeout primary 2000
+`, own, dir, host, watched, quorum)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{path, "--sentinel"}
+	}, conf, "")
 }

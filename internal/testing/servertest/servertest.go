@@ -109,8 +109,14 @@ func (p *Process) Output() string { return p.out.String() }
 // Pid returns the process's number.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Signal sends sig to the process.
-func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+// Signal sends sig to the process, and returns when it has stopped if it was SIGSTOP:
+// another processor may run its threads for a moment longer, as long as an answer takes.
+func (p *Process) Signal(sig os.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil || sig != syscall.SIGSTOP {
+		return err
+	}
+	return awaitStop(p.Pid())
+}
 
 // Wait waits for the process to end by itself and returns its exit status.
 func (p *Process) Wait(ctx context.Context) (int, error) {

@@ -51,8 +51,8 @@ func testSuspend(t *testing.T, newNode New) {
 				m := newMachine()
 				s := f.node(Options{Nodes: 2, Now: m.now})
 				aligned(time.Minute)
-				w := newLoad(f, compiled(t, weir.PerMinute(1000, a), leased))
-				for range 200 {
+				w := newLoad(f, compiled(t, weir.PerMinute(10_000, a), leased))
+				for range 2000 {
 					w.ask(s)
 				}
 				if s.Stats().LeaseUnits == 0 {

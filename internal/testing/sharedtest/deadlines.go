@@ -84,8 +84,9 @@ func testDeadlinesInStall(t *testing.T, newNode New) {
 						}
 					})
 					cancel()
+					time.Sleep(15 * time.Millisecond) // or what is silent is so once
 				}
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
 				if st := f.nodes[0].Stats(); !st.BreakerOpen || st.Late != 5 {
 					t.Errorf("away %v, %d calls were late", st.BreakerOpen, st.Late)

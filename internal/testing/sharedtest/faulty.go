@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/store/memory"
 )
 
-var errDown = errors.New("connection refused")
+var errDown, errCut = errors.New("connection refused"), errors.New("connection reset")
 
 // fault is what is wrong with a store.
 type fault int32
@@ -26,6 +26,7 @@ const (
 	stall          // answers nothing until the call's context ends
 	lost           // carries the call out, and its answer is lost
 	tenth          // refuses one call in ten
+	third          // carries all out, and loses one answer in three
 	wedged         // answers nothing, and does not look at the context, until mended
 	partly         // refuses calls for keys that begin with "gone", and says that others are decided
 	partDown       // refuses them at once
@@ -110,6 +111,11 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 		if n%10 == 0 {
 			return errDown
 		}
+	case third:
+		if err := f.Store.Take(ctx, ops); err != nil || n%3 > 0 {
+			return err
+		}
+		return errCut
 	case stall:
 		<-ctx.Done()
 		return ctx.Err()

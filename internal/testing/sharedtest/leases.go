@@ -155,7 +155,7 @@ func testIdleLeases(t *testing.T, newNode New) {
 			if st := s.Stats(); st.LeaseUnits != 0 || st.LeaseKeys != 0 || st.Returned == 0 || st.Stranded != 0 {
 				t.Errorf("after the lease: %+v", st)
 			}
-			if left := f.left("k", w.limit); left < 900 || left > 901 {
+			if left := f.left("k", w.limit); left < 899 || left > 901 {
 				t.Errorf("%d are left of 1000 of which 100 were spent", left)
 			}
 			for range 100 {
@@ -164,7 +164,7 @@ func testIdleLeases(t *testing.T, newNode New) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if left := f.left("k", w.limit); left < 800 || left > 801 {
+			if left := f.left("k", w.limit); left < 798 || left > 801 {
 				t.Errorf("%d are left of 1000 of which 200 were spent", left)
 			}
 		})

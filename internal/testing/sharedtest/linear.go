@@ -70,7 +70,7 @@ func testLinearCut(t *testing.T, newNode New) {
 	r := servertest.Redis(t)
 	w := newLinearWorld(t, newNode, "redis://"+r.Addr, 4)
 	w.fault = func() bool { r.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); return true }
-	w.algorithms = undated
+	w.algorithms, w.owed = undated, 1
 	// A server carries out nothing more of a connection that it has closed.
 	w.history.Late = 10 * time.Millisecond
 	w.run(t, perDay)
@@ -85,7 +85,7 @@ func testLinearMoved(t *testing.T, newNode New) {
 	t.Parallel()
 	primaries := servertest.RedisCluster(t, 3)[:3]
 	w := newLinearWorld(t, newNode, "redis+cluster://"+primaries[0].Addr, 4)
-	w.every = 20
+	w.every, w.owed = 20, 0 // whose marks would wait for the end of the move
 	var move *servertest.SlotMove
 	w.fault = func() (over bool) {
 		switch {
@@ -158,7 +158,7 @@ func testLinearRestart(t *testing.T, newNode New) {
 			t.Parallel()
 			url, primaries := kind.open(t)
 			w := newLinearWorld(t, newNode, url, 4)
-			w.algorithms = undated
+			w.algorithms, w.owed = undated, 1
 			// A server that was killed carries out nothing more.
 			w.history.Late = 10 * time.Millisecond
 			w.every, w.least = w.asks()/2, 2
@@ -192,6 +192,9 @@ type linearWorld struct {
 	every int
 	least int64
 	seed  uint64
+	// owed is in how many of twenty ops a cost was incurred, and as often units are given
+	// back. Such an op without an answer may be carried out at any time, which the check tries.
+	owed int
 }
 
 // linearRounds is how many ops each client asks.
@@ -201,7 +204,7 @@ func linearRounds() int { return int(runs(120, 2000)) }
 func (w *linearWorld) asks() int { return 3 * len(w.nodes) * linearRounds() }
 
 func newLinearWorld(t *testing.T, newNode New, url string, nodes int) *linearWorld {
-	w := &linearWorld{algorithms: linearized, seed: seeds.Of(t), least: 3}
+	w := &linearWorld{algorithms: linearized, seed: seeds.Of(t), least: 3, owed: 2}
 	for range nodes {
 		w.nodes = append(w.nodes, nodeAt(t, newNode, url, Options{Nodes: nodes, Timeout: 5 * time.Second, RefusalLife: -1}))
 	}
@@ -233,7 +236,7 @@ func (w *linearWorld) run(t *testing.T, limit func(weir.Algorithm) *weir.Limit) 
 		clients.Go(func() {
 			for n := 0; n < linearRounds() || faults.Load() < w.least && !t.Failed(); n++ {
 				node := w.nodes[i%len(w.nodes)]
-				o, err := w.history.Take(i, node, randomOp(rnd, limits))
+				o, err := w.history.Take(i, node, w.randomOp(rnd, limits))
 				asked.Add(1)
 				if err == nil && !o.Decision.Guarantee().Degraded {
 					continue
@@ -270,16 +273,16 @@ func (w *linearWorld) run(t *testing.T, limit func(weir.Algorithm) *weir.Limit) 
 }
 
 // randomOp asks of one key of a limit.
-func randomOp(rnd *rand.Rand, limits []*weir.Limit) weir.Op {
+func (w *linearWorld) randomOp(rnd *rand.Rand, limits []*weir.Limit) weir.Op {
 	o := weir.Op{Key: "k", Limit: limits[rnd.IntN(len(limits))], Cost: 1 + rnd.Int64N(3)}
-	switch rnd.IntN(10) {
-	case 0:
-		o.Verb = weir.Peek
-	case 1:
+	switch n := rnd.IntN(20); {
+	case n < w.owed:
 		o.Verb, o.Role = weir.Force, weir.Always
-	case 2:
+	case n < 2*w.owed:
 		o.Verb, o.Role = weir.Refund, weir.Always
-	case 3:
+	case n >= 18:
+		o.Verb = weir.Peek
+	case n >= 16:
 		o.Headroom = rnd.Int64N(5)
 	}
 	return o

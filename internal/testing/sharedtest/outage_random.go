@@ -79,7 +79,7 @@ func testRandomOutages(t *testing.T, newNode New) {
 			if spent < l.Burst && counted < spent-lost {
 				t.Errorf("%s: %d admitted and not given back, %d counted, %d debts lost", l.Name, spent, counted, lost)
 			}
-			// (A refund that reaches the store before the debt can be lost.)
+			// (A refund that reaches the store before the debt of another node can be lost.)
 			if !unheard && counted > spent+stranded+30 {
 				t.Errorf("%s: %d admitted and not given back, %d counted, %d stranded", l.Name, spent, counted, stranded)
 			}

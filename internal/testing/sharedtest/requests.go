@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -239,6 +240,85 @@ func testRefusedRequests(t *testing.T, newNode New) {
 			}
 		}
 	})
+}
+
+// A request that is refused leaves every counter as it was, whatever algorithms and modes it
+// mixes: what cannot be given back without a trace is looked at first and charged last.
+func testRefusalsLeaveNoTrace(t *testing.T, newNode New) {
+	var clock atomic.Int64
+	clock.Store(1_773_500_966_535_897)
+	for _, servers := range []int{1, 3} {
+		opt := Options{Now: clock.Load, Timeout: 10 * time.Second, Servers: servers}
+		refusalsLeaveNoTrace(t, newFleet(t, newNode, 1, opt).nodes[0], 1500)
+	}
+}
+
+func testRefusalsLeaveNoTraceOnRedis(t *testing.T, newNode New) {
+	s, _ := redisNode(t, newNode, servertest.Redis(t), Options{Timeout: 10 * time.Second})
+	refusalsLeaveNoTrace(t, s, 450)
+}
+
+func refusalsLeaveNoTrace(t *testing.T, s Node, requests int) {
+	rnd := rand.New(rand.NewPCG(5, 5))
+	var limits []*weir.Limit
+	for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLocal} {
+		for _, a := range []weir.Algorithm{
+			algorithm.Approximate, algorithm.LeakyQueue, algorithm.SlidingLog, algorithm.SlidingWindow, algorithm.FixedWindow,
+			algorithm.SlidingCounter, algorithm.SlidingSubwindows, algorithm.TokenBucket, algorithm.Concurrency,
+		} {
+			if l := weir.PerDay(20, a); a != algorithm.Approximate || mode == params.ConsistencyLocal {
+				l.Name, l.Consistency = fmt.Sprint(a.Name(), mode), params.Consistency{Mode: mode, DenyCache: params.DenyCacheOff}
+				limits = append(limits, compiled(t, l, nil))
+			}
+		}
+	}
+	keys := []string{"a", "b", "c"}
+	left := func(key string) []int64 {
+		ops := make([]weir.Op, len(limits))
+		for i, l := range limits {
+			ops[i] = weir.Op{Key: key, Limit: l, Cost: 1, ID: 1 << 40, Verb: weir.Peek, Role: weir.Always}
+		}
+		if err := s.Take(context.Background(), ops); err != nil {
+			t.Fatal(err)
+		}
+		out := make([]int64, len(ops))
+		for i := range ops {
+			out[i] = ops[i].Decision.Remaining
+		}
+		return out
+	}
+	refused := 0
+	for n := range requests {
+		if n%150 == 0 {
+			for i := range keys {
+				keys[i] = fmt.Sprint(string(rune('a'+i)), n) // others, which have all left
+			}
+		}
+		var ops []weir.Op
+		for range 2 + rnd.IntN(3) {
+			l := limits[rnd.IntN(len(limits))]
+			ops = append(ops, weir.Op{Key: keys[rnd.IntN(len(keys))], Limit: l, Cost: 1 + rnd.Int64N(5), ID: 1 + rnd.Int64N(8), NewLease: rnd.IntN(2) == 0})
+		}
+		var before, after [3][]int64
+		for i, key := range keys {
+			before[i] = left(key)
+		}
+		if err := s.Take(context.Background(), ops); err != nil {
+			t.Fatal(err)
+		}
+		if weir.Fold(ops).Allowed() {
+			continue
+		}
+		refused++
+		for i, key := range keys {
+			if after[i] = left(key); !slices.Equal(before[i], after[i]) {
+				t.Fatalf("request %d is refused, and of %s %d remain, %d before; it was %+v", n, key, after[i], before[i], ops)
+			}
+		}
+	}
+	if refused < requests/8 || refused > requests*7/8 {
+		t.Errorf("%d of %d are refused: the test tests little", refused, requests)
+	}
 }
 
 // What a node counts alone it decides without the shared store.

@@ -255,6 +255,9 @@ func acrossRegions(size int) (out []scenario) {
 	if size == briefly && !testing.Short() {
 		// The nodes of a region must not take from each other what need not be reported.
 		out = append(out, scenario{mode: params.ConsistencyEventual, algorithm: algorithm.SlidingWindow, regions: 10, nodes: 20, count: 10_000, load: 1.2, zipf: true, least: 0.985})
+		// Nor may they charge what nobody is admitted by: a region has few units that others do not
+		// know of.
+		out = append(out, scenario{mode: params.ConsistencyEventual, algorithm: algorithm.TokenBucket, regions: 10, nodes: 20, count: 10_000, load: 0.7, zipf: true, surge: true, least: 0.7})
 	}
 	for _, a := range algorithms {
 		for _, r := range regions {

@@ -1161,7 +1161,7 @@ func (x *ReserveResponse) GetExpiresUs() int64 {
 type CommitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handle        string                 `protobuf:"bytes,1,opt,name=handle,proto3" json:"handle,omitempty"`
-	Actual        int64                  `protobuf:"varint,2,opt,name=actual,proto3" json:"actual,omitempty"` // units, 0 to 2^53
+	Actual        *int64                 `protobuf:"varint,2,opt,name=actual,proto3,oneof" json:"actual,omitempty"` // required: units, 0 to 2^53
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1204,8 +1204,8 @@ func (x *CommitRequest) GetHandle() string {
 }
 
 func (x *CommitRequest) GetActual() int64 {
-	if x != nil {
-		return x.Actual
+	if x != nil && x.Actual != nil {
+		return *x.Actual
 	}
 	return 0
 }
@@ -1669,6 +1669,7 @@ func (x *ReleaseRequest) GetLease() string {
 
 type ReleaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Released      bool                   `protobuf:"varint,1,opt,name=released,proto3" json:"released,omitempty"` // false: no limit had a place under that name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1701,6 +1702,13 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
 	return file_weir_v1_weir_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReleaseResponse) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
 }
 
 var File_weir_v1_weir_proto protoreflect.FileDescriptor
@@ -1804,10 +1812,11 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\bdecision\x18\x01 \x01(\v2\x11.weir.v1.DecisionR\bdecision\x12\x16\n" +
 	"\x06handle\x18\x02 \x01(\tR\x06handle\x12\x1d\n" +
 	"\n" +
-	"expires_us\x18\x03 \x01(\x03R\texpiresUs\"?\n" +
+	"expires_us\x18\x03 \x01(\x03R\texpiresUs\"O\n" +
 	"\rCommitRequest\x12\x16\n" +
-	"\x06handle\x18\x01 \x01(\tR\x06handle\x12\x16\n" +
-	"\x06actual\x18\x02 \x01(\x03R\x06actual\"D\n" +
+	"\x06handle\x18\x01 \x01(\tR\x06handle\x12\x1b\n" +
+	"\x06actual\x18\x02 \x01(\x03H\x00R\x06actual\x88\x01\x01B\t\n" +
+	"\a_actual\"D\n" +
 	"\x0eCommitResponse\x12\x1a\n" +
 	"\breserved\x18\x01 \x01(\x03R\breserved\x12\x16\n" +
 	"\x06actual\x18\x02 \x01(\x03R\x06actual\"'\n" +
@@ -1840,8 +1849,9 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x14\n" +
 	"\x05lease\x18\x04 \x01(\tR\x05leaseB\a\n" +
-	"\x05_cost\"\x11\n" +
-	"\x0fReleaseResponse2\xf5\x03\n" +
+	"\x05_cost\"-\n" +
+	"\x0fReleaseResponse\x12\x1a\n" +
+	"\breleased\x18\x01 \x01(\bR\breleased2\xf5\x03\n" +
 	"\fLimitService\x126\n" +
 	"\x05Check\x12\x15.weir.v1.CheckRequest\x1a\x16.weir.v1.CheckResponse\x12E\n" +
 	"\n" +
@@ -1944,6 +1954,7 @@ func file_weir_v1_weir_proto_init() {
 	file_weir_v1_weir_proto_msgTypes[2].OneofWrappers = []any{}
 	file_weir_v1_weir_proto_msgTypes[5].OneofWrappers = []any{}
 	file_weir_v1_weir_proto_msgTypes[12].OneofWrappers = []any{}
+	file_weir_v1_weir_proto_msgTypes[14].OneofWrappers = []any{}
 	file_weir_v1_weir_proto_msgTypes[18].OneofWrappers = []any{}
 	file_weir_v1_weir_proto_msgTypes[20].OneofWrappers = []any{}
 	file_weir_v1_weir_proto_msgTypes[22].OneofWrappers = []any{}

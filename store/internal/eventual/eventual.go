@@ -29,15 +29,10 @@
 //     think of each other's number changes how much one gets and never the sum. A lot ends
 //     with its window, and leaves the table as lots do, by surrender, less what is in the
 //     tally.
-//   - A push is owned by its number. The store counts pushes by a mark, in the same call:
-//     push n is counted only while fewer than n were. So it is repeated until it is
-//     answered, and counted once, however often and late it arrives. The marks of a limit
-//     have a random name, so a node that was restarted finds none of before. What a new entry
-//     sends first looks at the mark, as an earlier entry of the key may have used it. Another
-//     server that has the key until its own is back has marks of its own: what one of them
-//     refuses by a number that it has not told is pushed again, by the next that it tells.
+//   - A push is owned by its number, in a transport.Series. So it is repeated until it is answered,
+//     and counted once by a server, however often and late it arrives.
 //   - Units of a push without an answer stay in the tally: nobody knows whether they are
-//     counted. When the store could forget the mark, 80 seconds after its turn began, they
+//     counted. When the store could forget the mark, 80 seconds after the series began, they
 //     are taken off the slack for good.
 //   - A refund of units that the store has counted is a credit, a tally of less than none:
 //     what is admitted next uses it up, and in an interval the store gets it back. It ends
@@ -116,7 +111,9 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 	}
 	d.answer(o, e, t, now, true)
 	receipt := t.receiptOf(e, now, wall)
-	o.Decision.ResetAfter = micros.Duration(max(receipt-wall, 0))
+	a := o.Decision
+	a.ResetAfter = micros.Duration(max(receipt-wall, 0))
+	o.Answer = o.WithDecision(a)
 	if h != nil {
 		e.Note(h, &lot.Lot{ID: receipt, Limit: d.limit, Charged: clock.Store(wall)}, o.Cost)
 	}
@@ -172,7 +169,7 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *l
 // answer fills in what remains, as far as the node knows, but for that of a window that is
 // over.
 func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
-	a := weir.Decision{Limit: d.limit.From(weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+	a := weir.Decision{Limit: e.Known.Label(d.limit, weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
 		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
 	}
@@ -183,7 +180,7 @@ func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, cha
 func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
 	for i := range h.Parts {
 		p := &h.Parts[i]
-		o := weir.Op{Key: h.Key(), Limit: d.limit, Cost: p.Free, ID: p.ID, ChargedAt: int64(p.Charged), Verb: weir.Refund}
+		o := weir.Op{Key: h.Key(), Limit: d.limit, Cost: p.Free, ID: p.ID, FlowsFrom: int64(p.Charged), Verb: weir.Refund}
 		if !d.Refund(now, &o) {
 			d.Returns.Surrender(o.Key, p)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // leastSlack is the shortest life of slack, in microseconds. Shorter is none: a draw that
@@ -14,30 +15,8 @@ const leastSlack = 1000
 
 // A push is the report under way, or the next one.
 type push struct {
-	units  int64      // that it tells of, 0: none is to be repeated
-	turn   int64      // of the mark, 0: none was used yet
-	since  clock.Node // when that began, or when the entry first used it
-	number int64      // of the last push by the mark, less than 0: to be looked at
-	// isElsewhere: number was learned from a server that has the key until its own is back,
-	// which may have counted more.
-	isElsewhere bool
-}
-
-// settle notes what the store answered to the mark's op, and whether the push was carried
-// out now. Else it was before. But a server that has not numbered the pushes may refuse one
-// that it has never seen: that is pushed again, by another number.
-func (p *push) settle(o *weir.Op, isCarriedOut bool) {
-	counted, isElsewhere := lot.Counted(o), o.Decision.Guarantee().Source == weir.FromSuccessor
-	if isCarriedOut || !isElsewhere && !p.isElsewhere {
-		p.units = 0
-	} else {
-		counted++
-	}
-	if counted > p.number {
-		p.number, p.isElsewhere = counted, isElsewhere
-	} else {
-		p.isElsewhere = p.isElsewhere && isElsewhere
-	}
+	units int64 // that it tells of, 0: none is to be repeated
+	transport.Series
 }
 
 // A dueItem is an entry that has something to be pushed, at an instant.
@@ -127,30 +106,19 @@ func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 // has waited for longer than the store is sure to remember it. Requires: the shard of e.
 func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
-	if p.units > 0 && now-p.since > lot.KnownFor {
+	if p.units > 0 && p.IsOver(now) {
 		// Nobody will know whether it was counted: the units stay taken from the slack.
 		s := slackOf(e)
 		s.Fetched = max(s.Fetched-p.units, 0)
-		p.units = 0
+		*p = push{}
 	}
-	if p.units == 0 {
-		ticks := int64(now) - d.Clock.Lost()
-		switch turn := lot.TurnAt(ticks); {
-		case p.turn == 0: // an earlier entry of the key may have used its mark
-			p.turn, p.number, p.since = turn, -1, now-clock.Node(lot.SinceTurn(ticks))
-		case turn > p.turn:
-			p.turn, p.number, p.since, p.isElsewhere = turn, 0, now, false
-		}
-		if t.open > 0 && p.number >= 0 {
-			p.units, p.number, t.open = t.open, p.number+1, 0
-		}
+	last, again := weir.Op{Limit: d.limit, Role: weir.Always, Verb: weir.Peek}, p.units > 0
+	if !again && t.open > 0 {
+		p.units, t.open = t.open, 0
 	}
-	last := weir.Op{Limit: d.limit, Role: weir.Always, Verb: weir.Peek}
 	if p.units > 0 {
 		last.Cost, last.Verb = p.units, weir.Force
-	}
-	if p.units > 0 || p.number < 0 {
-		ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))
+		ops = append(ops, d.MarkOp(&p.Series, e.Key(), again))
 	}
 	if e.Expire(now); len(e.Lots()) == 0 && d.share() > 0 {
 		ops = append(ops, weir.Op{Limit: d.slack, Cost: d.share(), Role: weir.Always})
@@ -160,7 +128,9 @@ func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	}
 	ops = append(ops, last)
 	for i := range ops {
-		ops[i].Key = e.Key()
+		if ops[i].Limit != d.Mark {
+			ops[i].Key = e.Key()
+		}
 	}
 	return ops
 }
@@ -187,8 +157,9 @@ func (d *Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.N
 			e.Add(s, 1)
 		}
 	}
-	if t.push.units > 0 || t.push.number < 0 {
-		t.push.settle(&ops[0], isCounted)
+	if t.push.units > 0 { // it is counted, now or before
+		t.push.units = 0
+		t.push.End()
 	}
 	e.Known.Update(last.Decision, sent, now)
 }

@@ -38,13 +38,13 @@ func TestEventualOverAQueue(t *testing.T) {
 		queue := transport.New(transport.Over(store), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})
-		terms, err := NewTerms(l, rand.Uint64)
+		terms, err := NewTerms(l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := &Decider{&Env{Env: lot.Env{
 			Clock: c, Table: lot.NewTable(1<<20, returns), Returns: returns, Refusals: lot.NewRefusals(1<<16, 1_000_000),
-			Nodes: func() int64 { return 2 }, Go: queue.Go,
+			Nodes: func() int64 { return 2 }, Go: queue.Go, Mark: transport.NewMark(algorithm.FixedWindow), Rand: rand.Uint64,
 			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
 				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
 				if err == nil {

@@ -63,8 +63,8 @@ func (t *tally) refund(e *lot.Entry, o *weir.Op) bool {
 	if t.terms.refiller != nil && (t.open >= 0 || o.ID < t.receipt) {
 		t.receipt = o.ID
 	}
-	if t.open >= 0 || o.ChargedAt < t.charged {
-		t.charged = o.ChargedAt
+	if t.open >= 0 || o.FlowsFrom < t.charged {
+		t.charged = o.FlowsFrom
 	}
 	t.add(e, -o.Cost)
 	return true

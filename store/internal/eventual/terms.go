@@ -22,7 +22,6 @@ type Terms struct {
 	// learns of them after they were admitted.
 	by    *weir.Limit
 	batch int64
-	marks *lot.Marks // count pushes
 	// refiller is set where units are bound to no window.
 	refiller weir.Refiller
 	// trickles: units flow back all the time.
@@ -33,9 +32,9 @@ type Terms struct {
 }
 
 // NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if the
-// limit can be overshot by nothing: then the store decides. Pushes have a name by rand. The error is one of
+// limit can be overshot by nothing: then the store decides. The error is one of
 // weir.Limit.Compile.
-func NewTerms(l *weir.Limit, rand func() uint64) (d *Terms, err error) {
+func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	over := min(l.Overshoot(), l.Burst)
 	if l.Algorithm != algorithm.FixedWindow {
 		// Where one window of slack meets the next, both may be in use: what was admitted
@@ -54,9 +53,6 @@ func NewTerms(l *weir.Limit, rand func() uint64) (d *Terms, err error) {
 			return nil, err
 		}
 		d.batch = lot.DrawBy(l, lot.ReceiptAt(d.by, 0))
-	}
-	if d.marks, err = lot.NewMarks(l, "pushes", rand); err != nil {
-		return nil, err
 	}
 	d.slack, err = lot.Variant(l, func(v *weir.Limit) {
 		v.Scope += "\x1fslack"

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -88,7 +89,7 @@ func (w *world) newNode() *node {
 			}
 			return int64(len(w.nodes))
 		},
-		Go: n.start, Fetch: n.call,
+		Go: n.start, Fetch: n.call, Mark: transport.NewMark(algorithm.FixedWindow), Rand: rand.Uint64,
 	}}
 	n.Table = lot.NewTable(1<<20, n.Returns)
 	return n
@@ -187,7 +188,7 @@ func (n *node) giveBack() {
 
 func (n *node) decider(l *weir.Limit) *Decider {
 	n.Helper()
-	terms, err := NewTerms(l, rand.Uint64)
+	terms, err := NewTerms(l)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}

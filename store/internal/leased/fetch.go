@@ -2,11 +2,13 @@ package leased
 
 import (
 	"context"
+	"math/bits"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 const (
@@ -18,59 +20,28 @@ const (
 	atRisk = 250_000
 )
 
-// A number names the next fetch of an entry to the store, so that a fetch whose answer
-// was lost can be repeated. The store counts fetches by a mark, in the same call: fetch n
-// brings units only while fewer than n were counted. Where n were, the one without an
-// answer had been carried out, and what it brought is adopted.
-//
-// The store may have counted fetches of an earlier entry of the key, or count one that
-// arrives late. So how many is not known at first, and looked at with a fetch that has no
-// number; and that a number is the entry's own is sure once a fetch of the one before has
-// brought units.
-//
-// Invariant: of all fetches of one number at most one is ever carried out, also of those
-// that arrive late.
+// A number is that of the next fetch of an entry: one whose answer was lost is repeated under it.
+// Where it was carried out, what it brought is adopted. Of all fetches of one number at most
+// one is ever carried out, also of those that arrive late.
 //
 // It belongs to the flight under way.
 type number struct {
-	terms   *Terms // whose marks are used
-	turn    int64  // of the mark
-	counted int64  // by the mark, less than 0: not known
-	// sure: no other fetch of the next number can be under way than those in lost.
-	sure bool
-	// lost is how many units the fetches of the next number asked for that have no answer,
-	// the least of them; 0: there is none. The first was sent at sent, at from by the
-	// store's clock or later.
+	terms *Terms // by which it fetches
+	transport.Series
+	// lost is how many units the fetches of the number asked for that have no answer, the
+	// least of them; 0: there is none. The first was sent at sent, at from by the store's
+	// clock or later.
 	lost int64
 	sent clock.Node
 	from clock.Store
 }
 
-// forget gives up what has no answer: what it brought, if anything, is never drawn.
-func (n *number) forget() { n.counted, n.sure, n.lost = -1, false, 0 }
-
-// renew goes over to the marks of the terms d, and to that of the present turn, unless a
-// fetch is still to be repeated. Of an entry that was there before, that one has counted
-// nothing.
-func (n *number) renew(d *Terms, now clock.Node, turn int64) {
-	if n.lost > 0 && int64(now-n.sent) > lot.RepeatFor {
-		n.forget()
-	}
-	switch {
-	case n.terms != d:
-		*n = number{terms: d, turn: turn, counted: -1}
-	case n.lost == 0 && turn > n.turn:
-		n.turn, n.counted, n.sure = turn, 0, true
-	}
-}
-
 // miss notes that a fetch of so many units, sent at sent, has no answer. The store's clock
-// is ahead of the node's at least, if that is known.
+// is ahead of the node's at least, if that is known: else what it brought is never drawn.
 func (n *number) miss(units int64, sent clock.Node, ahead clock.Store, known bool) {
 	switch {
-	case n.counted < 0:
-	case !n.sure || !known:
-		n.forget()
+	case !known:
+		*n = number{}
 	case n.lost == 0:
 		n.lost, n.sent, n.from = units, sent, ahead+clock.Store(sent)
 	default:
@@ -86,15 +57,16 @@ type asked struct {
 	err  error
 }
 
-// ask spends units on the store for a flight. What brings no more than a decision needs
-// has no number, unless one has no answer yet.
-func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
+// ask spends units on the store for a flight, and spare ones that are not drawn. What brings
+// no more than a decision needs has no number, unless one has no answer yet.
+func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a asked) {
 	n, ops := &e.State.(*state).number, make([]weir.Op, 1, 2)
-	ops[0] = weir.Op{Key: e.Key(), Limit: d.by, Cost: units}
-	if d.marks != nil && (units > need || n.lost > 0) {
-		now := d.Clock.Now()
-		n.renew(d.Terms, now, lot.TurnAt(int64(now)-d.Clock.Lost()))
-		ops = append(ops, d.marks.Op(e.Key(), n.turn, n.counted))
+	ops[0] = weir.Op{Key: e.Key(), Limit: d.by, Cost: units + spare}
+	if d.numbered && (units > need || n.lost > 0) {
+		if n.terms != d.Terms || n.lost > 0 && n.IsOver(d.Clock.Now()) {
+			*n = number{terms: d.Terms}
+		}
+		ops = append(ops, d.MarkOp(&n.Series, e.Key(), n.lost > 0))
 	}
 	ahead, known := d.Clock.Earliest(0)
 	if a.sent, a.err = d.Fetch(f, ops); a.err != nil {
@@ -106,38 +78,61 @@ func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) 
 	a.Op = ops[0]
 	reported := clock.Store(a.Now)
 	if a.Charged {
-		a.lot = d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)
+		a.lot = d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported, micros.Of(a.Decision.ResetAfter))
 	}
 	if len(ops) == 1 {
 		return a
 	}
-	switch counted := lot.Counted(&ops[1]); {
-	case ops[1].Decision.Guarantee().Source == weir.FromSuccessor:
-		n.forget() // another server answers, which has not seen the fetches before
-	case n.counted < 0:
-		n.counted = counted
-	case a.Charged:
-		n.counted, n.sure, n.lost = counted, true, 0
-	case counted <= n.counted: // the limit has too little
-	case n.lost > 0 && counted == n.counted+1 && reported-n.from >= clock.Store(a.sent-n.sent):
+	switch lost := n.lost; {
+	case !a.Charged && !n.HasRun(&ops[1]): // the limit has too little
+		return a
+	case !a.Charged && lost > 0 && reported-n.from >= clock.Store(a.sent-n.sent):
 		// It was carried out: as what it was at the earliest.
 		receipt := lot.ReceiptAt(d.by, int64(n.from))
 		if r, ok := d.limit.Algorithm.(weir.Refiller); ok {
-			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), n.lost)
+			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), lost)
 		}
-		a.lot, a.Charged = d.lot(n.lost, receipt, n.from, n.sent, a.sent, reported), true
-		n.counted, n.lost = counted, 0
-	default: // another fetch was, or the store's clock was set, so when is not known
-		n.counted, n.sure, n.lost = counted, false, 0
-		return d.ask(e, f, units, need)
+		a.lot, a.Answer = d.lot(lost, receipt, n.from, n.sent, a.sent, reported, 0), a.WithCharge(true, false)
+	}
+	n.lost = 0
+	if n.End(); !a.Charged { // the store's clock was set, so when it was carried out is not known
+		return d.ask(e, f, units, spare, need)
 	}
 	return a
 }
 
-// launch begins a fetch of at least need units, if the node is not closing. Requires: the
-// shard of e.
-func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
+// launch begins a fetch of at least need units, if that can bring a lot and the node is not
+// closing. Requires: the shard of e.
+func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64, now clock.Node) bool {
+	if isBusy := d.busyFor > 0 && d.isBusy(e.State.(*state), now); d.isWhole(e, now) && !isBusy {
+		return false
+	}
 	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fetch(e, f, need) })
+}
+
+// isBusy reports whether the store was asked again and again for a while, and notes that it is.
+func (d *Terms) isBusy(s *state, now clock.Node) bool {
+	if int64(now-s.last) > 2*d.life {
+		s.since = now
+	}
+	s.last = now
+	return int64(s.last-s.since) >= d.busyFor
+}
+
+// spare is how many units are charged beside a lot, so that the bucket is not whole before it
+// ends: none while much is owed, so that a burst has them at its end. Each node charges its
+// part, as it does not know what others have charged since.
+func (d *Decider) spare(e *lot.Entry, now clock.Node) int64 {
+	if s := e.State.(*state); d.busyFor == 0 || int64(s.last-s.since) < d.busyFor {
+		return 0
+	}
+	missing := d.life - max(int64(e.Known.Reset-now), 0)
+	if missing <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(d.trickle), uint64(missing))
+	units, _ := bits.Div64(hi, lo, uint64(d.life*d.Nodes())) // at most the trickle
+	return int64(units) + 1
 }
 
 // fetch asks the store for units; where it has fewer than were asked for, once more, but
@@ -145,25 +140,29 @@ func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
 func (d *Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
 	tag, g, _ := d.Table.Find(e.Key(), d.limit)
 	s := *e.State.(*state)
-	want := max(d.want(e, d.Clock.Now()), need, s.number.lost)
+	want, spare := max(d.want(e, d.Clock.Now()), need, s.number.lost), d.spare(e, d.Clock.Now())
 	g.Unlock()
-	a := d.ask(e, f, want, need)
-	if left := a.Decision.Remaining; a.err == nil && !a.Charged && want > need && (d.trickle == 0 || !s.scarce && left >= need) {
-		want = max(min(left/(d.parts*d.Nodes()), want), need)
-		a = d.ask(e, f, want, need)
+	a := d.ask(e, f, want, spare, need)
+	inLots := d.trickle > 1 && s.scarce
+	if a.err == nil && !a.Charged && want+spare > need && !inLots {
+		want, spare = max(min(a.Decision.Remaining/(d.parts*d.Nodes()), want), need), 0
+		a = d.ask(e, f, want, 0, need)
 	}
+	refused := need
 	if f.Decision = a.Decision; a.err == nil {
-		if f.Refused = need; a.Charged {
-			f.Refused = 0
-		} else if d.trickle > 0 && want > need {
-			f.Refused = 1 // until a lot is there nothing is fetched
+		if a.Charged {
+			refused = 0
+		} else if inLots && want > need {
+			refused = 1 // until a lot is there nothing is fetched
 		}
-		d.Refusals.Learn(tag, d.limit, f.Refused, a.sent, a.Decision, d.brief)
+		d.Refusals.Learn(tag, d.limit, refused, a.sent, a.Decision, d.brief)
 	}
 	g.Lock()
 	defer g.Unlock()
 	if e.Flight = nil; a.err == nil {
-		d.adopt(g, e, a)
+		if d.adopt(g, e, a); !a.Charged {
+			f.Refused = refused + e.Free() // what is held counts
+		}
 	}
 	f.Land(a.err)
 }
@@ -182,6 +181,7 @@ func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 		a.lot.Expiry = min(a.lot.Expiry, now.Add(d.remainder(e.Limit))) // it was changed meanwhile
 	}
 	e.Expire(now) // what is fetched must not become one with what has ended
+	s.moved = a.Decision.Guarantee().Source == weir.FromSuccessor || s.moved && e.Free() > 0
 	e.Add(a.lot, mostLots)
 	e.Expire(now) // it may have come too late itself
 	e.Pace = min(max(a.lot.Fetched, e.Pace), weir.MaxCost/4)

@@ -34,12 +34,6 @@ import (
 // in use.
 type Env struct {
 	lot.Env
-	// IsSteady reports whether no lot can be left, of so many microseconds of life, from when
-	// the nodes were fewer.
-	IsSteady func(life int64) bool
-	// IsRegistered reports whether the others count this node: else they may use a whole
-	// burst while it holds units.
-	IsRegistered func() bool
 	// Fetched counts calls that brought units.
 	Fetched atomic.Uint64
 }
@@ -58,32 +52,27 @@ type state struct {
 	// scarce: units are used up as fast as they flow back. A lot is then fetched whole or
 	// not at all, so that one call brings many units.
 	scarce bool
+	// moved: what is held, or some of it, was fetched from a server that keeps the key while
+	// its own is lost.
+	moved bool
 	// rest is until when the store is not asked ahead, as it has refused.
 	rest clock.Node
-}
-
-// AskBy returns the limit by which the store is asked for a cost. More than the burst
-// that is left to it there passes by the whole burst, as such a request must be able to
-// pass; and so does each while no node can hold units.
-func (d *Decider) AskBy(cost int64) *weir.Limit {
-	if !d.flows || cost > d.by.Burst || d.limit.Burst/d.Nodes() < lot.LeastShare && d.IsSteady(d.life) {
-		return d.limit
-	}
-	return d.by
+	// A key is busy from since on, if it was asked for again and again until last.
+	since, last clock.Node
 }
 
 // Draw implements lot.Decider. What is held the node knows without asking.
 func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
-	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
+	charged, free, flies := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0), false
 	if e != nil && !charged {
-		free = e.Free()
+		free, flies = e.Free(), e.Flight != nil
 	}
 	g.Unlock()
 	if charged {
 		return lot.Charged, nil
 	}
-	return d.shortfall(ctx, now, o, h, tag, free)
+	return d.shortfall(ctx, now, o, h, tag, free, flies)
 }
 
 // draw decides o by what is held, if it can. Requires: g.
@@ -100,10 +89,10 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 		return false
 	}
 	g.CountDraw()
-	d.Answer(o, d.describe(e, free, now), now, true)
+	a, chargedAt := d.describe(e, free, now), clock.Store(0)
 	lots := e.Lots()
 	if last := &lots[len(lots)-1]; e.Flight == nil && free < last.Fetched/4 && now >= e.State.(*state).rest {
-		d.launch(context.Background(), e, 1) // ahead; if it cannot be, a draw that finds nothing asks
+		d.launch(context.Background(), e, 1, now) // ahead; if it cannot be, a draw that finds nothing asks
 	}
 	if h != nil {
 		// What is given back is named by what it was drawn from, the newest; of a sliding
@@ -112,25 +101,27 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 		if d.by.Grain > 0 {
 			named = first
 		}
-		if named.ID > o.Now {
-			o.Decision.ResetAfter, o.ChargedAt = micros.Duration(named.ID-o.Now), int64(first.Charged)
+		if wall := int64(d.Clock.Latest(now)); named.ID > wall {
+			a.ResetAfter, chargedAt = micros.Duration(named.ID-wall), first.Charged+clock.Store(d.early())
 		}
 	}
+	o.Answer = weir.Answer{Decision: a, Now: int64(d.Clock.Latest(now)), ChargedAt: int64(chargedAt), Charged: true}
 	return true
 }
 
-// shortfall goes on where too little is held: free units.
-func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
+// shortfall goes on where too little is held: free units, and flies that more are on the way.
+// What is held counts: the store is asked for the rest, and refuses that.
+func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64, flies bool) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
-	isStrict := d.limit.Burst/nodes < lot.LeastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1)
+	isStrict := d.limit.Burst/nodes < lot.LeastShare || o.Cost > max(d.by.Burst/(d.parts*nodes), 1)
 	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
-		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
+		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost-free, !isStrict, now); ok {
 			a.Limit, a.Remaining = d.held, a.Remaining+free
 			d.Answer(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
-	if isStrict || o.Verb == weir.Peek {
+	if isStrict && free == 0 && !flies || o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
 	_, g, _ := d.Table.Find(o.Key, d.limit)
@@ -139,7 +130,7 @@ func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *
 	if e != nil && d.draw(g, e, o, now, h) {
 		return lot.Charged, nil
 	}
-	if e == nil || e.Flight == nil && !d.launch(ctx, e, o.Cost) {
+	if e == nil || e.Flight == nil && !d.launch(ctx, e, o.Cost-e.Free(), now) {
 		return lot.Ask, nil
 	}
 	return lot.Wait, e.Flight
@@ -171,6 +162,9 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *l
 // was asked, but for that of a window that is over.
 func (d *Decider) describe(e *lot.Entry, free int64, now clock.Node) weir.Decision {
 	a := weir.Decision{Limit: d.held, Remaining: free, ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+	if e.State.(*state).moved {
+		a.Limit = d.limit.From(weir.FromSuccessor)
+	}
 	if now < e.Known.Reset || d.flows {
 		a.Remaining += e.Known.Remaining
 	}
@@ -200,13 +194,17 @@ func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
 	return true
 }
 
-// Learn implements lot.Decider. What is held remains too: a look says so.
+// Learn implements lot.Decider. What is held remains too, and may pass: a look says so.
 func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	a := o.Decision
 	if e != nil && e.Limit == d.limit {
 		if e.Known.Update(a, sent, d.Clock.Now()); o.Verb == weir.Peek {
-			o.Decision.Remaining += e.Free()
+			seen := e.AddFree(o.Answer).Decision
+			if seen.Remaining >= o.Cost {
+				seen.RetryAfter = 0
+			}
+			o.Answer = o.WithDecision(seen)
 		}
 	}
 	g.Unlock()

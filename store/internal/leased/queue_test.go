@@ -39,13 +39,14 @@ func TestLeasedOverAQueue(t *testing.T) {
 		returns := lot.NewReturns(1<<20, func() {})
 		table := lot.NewTable(1<<20, returns)
 		tables = append(tables, table)
-		terms, err := NewTerms(l, true, rand.Uint64)
+		mark := transport.NewMark(algorithm.FixedWindow)
+		terms, err := NewTerms(l, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := &Decider{&Env{
 			Env: lot.Env{
-				Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000), Nodes: func() int64 { return 2 }, Go: queue.Go,
+				Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000), Nodes: func() int64 { return 2 }, Go: queue.Go, Mark: mark, Rand: rand.Uint64,
 				Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
 					sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
 					if err == nil {
@@ -54,7 +55,6 @@ func TestLeasedOverAQueue(t *testing.T) {
 					return sent, err
 				},
 			},
-			IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true },
 		}, terms}
 		for i := range uint64(8) {
 			callers.Go(func() {

@@ -16,6 +16,10 @@ const (
 	// leastLife is the shortest life of a lot in microseconds: a fetch should be well over
 	// when it ends.
 	leastLife = 10_000
+	// smallBurst is of how many units a bucket is small.
+	smallBurst = 64
+	// slowLife is how long lots of a slow bucket live at least, if they may.
+	slowLife = 100_000
 	// small is how many units live as long as a lease does, so that a key that is used
 	// seldom does not ask the store each time; more live for as long as it takes to use
 	// up more of them.
@@ -25,15 +29,21 @@ const (
 // Terms are the numbers by which one limit is leased. They are immutable.
 type Terms struct {
 	limit *weir.Limit
-	// by is the limit that lots are fetched by, on the counters of limit: of a bucket
-	// that keeps back what flows in while units are out, of a sliding window one whose
-	// units count from when the last of them may be drawn.
+	// by is the limit that lots are fetched by, on the counters of limit: of a sliding
+	// window one whose units count from when the last of them may be drawn.
 	by *weir.Limit
 	// held is limit as decisions by what is held name it.
 	held  *weir.Limit
 	flows bool // units are bound to no window
 	// parts is into how many fetches a node divides its share.
 	parts int64
+	// ends: lots of a bucket end before it would be whole without them. So nothing flows into
+	// a full bucket while they are held, and all of its burst can be fetched.
+	ends bool
+	// busyFor is for how long a fast bucket is busy, in microseconds, before more is charged
+	// with a lot than is drawn: as much as flows in while it lives, as it would not live
+	// while the bucket is whole. Zero: never.
+	busyFor int64
 	// life is how long small lots live and keys may lie idle, brief is the same of larger
 	// ones, in microseconds.
 	life, brief int64
@@ -43,23 +53,25 @@ type Terms struct {
 	// most is how many units the nodes may fetch together before other regions must know. One
 	// fetches at most half its share, so that the others are not refused until they do.
 	most int64
-	// marks count fetches, so that one can be repeated that has no answer. Nil: none can.
-	marks *lot.Marks
+	// numbered: a fetch that has no answer can be repeated.
+	numbered bool
 }
 
 // NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if its
 // leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
-// a store takes that knows more than counts, under a name by rand. The error is one of weir.Limit.Compile.
-func NewTerms(l *weir.Limit, numbered bool, rand func() uint64) (*Terms, error) {
+// a store takes that knows more than counts. The error is one of weir.Limit.Compile.
+func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	d := &Terms{limit: l, by: l, most: weir.MaxCost, held: l.From(weir.FromLease), parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
 	var err error
 	switch {
 	case d.flows && l.Consistency.Loose:
 		d.held, d.trickle = l.From(weir.FromLooseLease), l.Burst
+	case d.flows && (micros.Of(l.Period)/l.Count >= leastLife || l.Burst <= smallBurst):
+		d.ends, d.trickle = true, 1
+		d.life = min(d.life, max(micros.Of(l.Period)/l.Count, slowLife), 1_000_000)
 	case d.flows:
-		d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Burst = max(l.Burst-l.Inflow(), 1) })
-		d.trickle = d.by.Burst
+		d.ends, d.busyFor, d.trickle = true, min(d.life, 1_000_000), l.Inflow()
 	case l.Algorithm == algorithm.SlidingWindow:
 		// For about a life, and at most the largest grain: each sub-window but the first has
 		// units count a sub-window longer.
@@ -84,24 +96,51 @@ func NewTerms(l *weir.Limit, numbered bool, rand func() uint64) (*Terms, error) 
 	}
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
-	if numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow) {
-		d.marks, err = lot.NewMarks(l, "fetches", rand)
-	}
-	return d, err
+	d.numbered = numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow)
+	return d, nil
 }
 
 // CountForRegions has decisions say that several regions count the limit together, of which
-// one may admit so many units that the others do not know of: more are refused for good.
-func (d *Terms) CountForRegions(most int64) { d.held, d.most = d.limit.From(weir.FromCounts), most }
+// one may admit so many units that the others do not know of: more are refused for good. What
+// is charged and not drawn would be of them.
+func (d *Terms) CountForRegions(most int64) {
+	d.held, d.most, d.busyFor = d.limit.From(weir.FromCounts), most, 0
+}
 
 // lot returns the lot of units that the store counted at charged, at the earliest, for a
-// call that was first sent at began. An answer to a call of sent reported its time.
-func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store) lot.Lot {
-	t := lot.Lot{ID: receipt, Limit: d.by, Fetched: units, Free: units, Charged: charged, Expiry: began.Expiry(d.lifeOf(units))}
+// call that was first sent at began. An answer to a call of sent reported its time. All that
+// is owed with them has flowed in after so many microseconds.
+func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store, owed int64) lot.Lot {
+	life := d.lifeOf(units)
+	if d.ends {
+		life = min(life, owed-d.worth(units))
+		charged -= clock.Store(d.early())
+	}
+	t := lot.Lot{ID: receipt, Limit: d.by, Fetched: units, Free: units, Charged: charged, Expiry: began.Expiry(life)}
 	if end := lot.DrawBy(d.limit, receipt); !d.flows {
 		t.Expiry = sent.ExpiryAt(reported, clock.Store(end))
 	}
 	return t
+}
+
+// early is by how much sooner lots are given back as charged than they were: they do not make
+// the bucket whole while others draw from lots that they fetched after them.
+func (d *Terms) early() int64 {
+	if d.ends {
+		return d.life
+	}
+	return 0
+}
+
+// isWhole reports whether the bucket is about to be whole, as far as the node knows: a lot
+// would not live.
+func (d *Terms) isWhole(e *lot.Entry, now clock.Node) bool {
+	return d.ends && int64(e.Known.Reset-now) < leastLife
+}
+
+// worth is in how many microseconds so many units of a bucket flow in, rounded up.
+func (d *Terms) worth(units int64) int64 {
+	return d.limit.Algorithm.(weir.Refiller).FlowsFrom(d.limit, 0, 0, units) + 1
 }
 
 // remainder is for how long lots are drawn when the limit has been changed, from the other

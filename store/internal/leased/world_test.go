@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -60,6 +61,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	w := &world{T: t, true: 1000}
 	w.store = memory.New(memory.Options{MaxBytes: 1 << 20, Now: w.served.Load})
 	t.Cleanup(func() { w.store.Close() })
+	mark := transport.NewMark(algorithm.FixedWindow)
 	for range nodes {
 		n := &node{world: w, returns: lot.NewReturns(1<<20, func() {})}
 		n.Env = &Env{
@@ -67,9 +69,8 @@ func newWorld(t *testing.T, nodes int) *world {
 				Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
 					func() clock.Store { return clock.Store(epoch + w.true) }),
 				Table: lot.NewTable(1<<20, n.returns), Refusals: lot.NewRefusals(1<<16, 1_000_000),
-				Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call,
+				Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call, Mark: mark, Rand: rand.Uint64,
 			},
-			IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true },
 		}
 		w.nodes = append(w.nodes, n)
 	}
@@ -147,7 +148,7 @@ func (n *node) giveBack() {
 
 func (n *node) decider(l *weir.Limit) *Decider {
 	n.Helper()
-	terms, err := NewTerms(l, true, rand.Uint64)
+	terms, err := NewTerms(l, true)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}
@@ -181,7 +182,6 @@ func (n *node) spend(d *Decider, cost int64) bool {
 			}
 		default:
 			sent := n.Clock.Now()
-			o.Limit = d.AskBy(cost)
 			ops := []weir.Op{o}
 			n.take(ops)
 			ops[0].Limit = d.limit

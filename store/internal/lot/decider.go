@@ -51,6 +51,9 @@ type Env struct {
 	Table    *Table
 	Returns  *Returns
 	Refusals *Refusals // which also know what remained
+	// Mark is that of transport.NewMark, and Rand names what has a name that nothing else has.
+	Mark *weir.Limit
+	Rand func() uint64
 	// Nodes is how many share the store.
 	Nodes func() int64
 	// Go runs f, unless the node is closing.
@@ -63,7 +66,7 @@ type Env struct {
 
 // Answer fills in the decision on an op that the node has made at now.
 func (v *Env) Answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
-	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(v.Clock.Latest(now)), 0, charged, false
+	o.Answer = weir.Answer{Decision: a, Now: int64(v.Clock.Latest(now)), Charged: charged}
 }
 
 // A Flight is a fetch, renewal or push under way for an entry. What the store has refused

@@ -15,13 +15,14 @@
 //	                                                        |           v
 //	                      [stranded] <----------------------+       [waiting] <---+
 //	                          ^                                         | Take    |
-//	                          |    sent, and not answered               v         | not
+//	                          |    made again in vain                   v         | not
 //	                          +------------------------------------ [returning] --+ sent
 //	                                                                    |
 //	                                                            answered v
 //	                                                               [returned]
 //
-// No arrow leaves stranded: a return that was sent may have been carried out, and the
+// A return that has no answer is made again until it has one, see transport.Repeater. No
+// arrow leaves stranded: when the store may have forgotten whether it was carried out, the
 // same units given back twice would be admitted twice. They count until the store
 // forgets them. Only permits are offered again until they end by themselves: the store
 // knows them by a name that is used once, and takes back a name any number of times.

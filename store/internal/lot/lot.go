@@ -88,6 +88,12 @@ func (e *Entry) Free() (n int64) {
 	return n
 }
 
+// AddFree returns the answer a of a store, to which what is free remains as well.
+func (e *Entry) AddFree(a weir.Answer) weir.Answer {
+	a.Decision.Remaining += e.Free()
+	return a
+}
+
 // hasSlack reports whether the lots are of what the limit may be overshot by.
 func (e *Entry) hasSlack() bool { return len(e.lots) > 0 && e.lots[0].Limit.ID() != e.Limit.ID() }
 
@@ -221,6 +227,17 @@ type Known struct {
 	Remaining int64
 	// Sent and Received are when it was asked and answered, and Reset when all has come back.
 	Sent, Received, Reset clock.Node
+	// Moved: it was answered by a server that keeps the key while its own is lost.
+	Moved bool
+}
+
+// Label returns the limit as it stands in decisions from a source, if the key's own server was
+// asked.
+func (k *Known) Label(l *weir.Limit, source weir.Source) *weir.Limit {
+	if k.Moved {
+		source = weir.FromSuccessor
+	}
+	return l.From(source)
 }
 
 // Update takes over a decision of the store on a call that was sent at sent. Of answers
@@ -230,5 +247,5 @@ func (k *Known) Update(d weir.Decision, sent, now clock.Node) {
 	if k.Received > 0 && sent <= k.Received {
 		left = min(left, k.Remaining)
 	}
-	*k = Known{Remaining: left, Sent: sent, Received: max(now, 1), Reset: sent.Add(micros.Of(d.ResetAfter))}
+	*k = Known{Remaining: left, Sent: sent, Received: max(now, 1), Reset: sent.Add(micros.Of(d.ResetAfter)), Moved: d.Guarantee().Source == weir.FromSuccessor}
 }

@@ -27,12 +27,12 @@ type Return struct {
 
 // ReturnOf returns so many units of what a refund gives back.
 func ReturnOf(o *weir.Op, units int64) Return {
-	return Return{Key: strings.Clone(o.Key), Lot: Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.ChargedAt)}}
+	return Return{Key: strings.Clone(o.Key), Lot: Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.FlowsFrom)}}
 }
 
 // Op returns the op that gives the units back.
 func (b *Return) Op() weir.Op {
-	o := weir.Op{Key: b.Key, Limit: b.Limit, Cost: b.Free, ID: b.ID, ChargedAt: int64(b.Charged), Role: weir.Always, Verb: weir.Refund}
+	o := weir.Op{Key: b.Key, Limit: b.Limit, Cost: b.Free, ID: b.ID, FlowsFrom: int64(b.Charged), Role: weir.Always, Verb: weir.Refund}
 	if b.Rest > 0 {
 		o.Cost, o.Verb = b.Rest, weir.Spend
 	}
@@ -121,8 +121,8 @@ func (r *Returns) push(list *[]Return, b Return) {
 	*list = append(*list, b)
 }
 
-// Take takes out what is given back in one call at now, by the store's time at wall.
-// [Returns.Finish] must follow before the next Take.
+// Take takes out some of what is given back at now, by the store's time at wall.
+// [Returns.Finish] must follow for each.
 func (r *Returns) Take(now clock.Node, wall clock.Store) []Return {
 	r.mu.Lock()
 	defer r.mu.Unlock()

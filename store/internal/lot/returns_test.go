@@ -91,7 +91,7 @@ func TestPermitsAreGivenBackUntilTheyEnd(t *testing.T) {
 func TestReturnsAskForARefundOrARest(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.Concurrency)
 	b := Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Fetched: 9, Free: 3, Charged: 5}}
-	if o := b.Op(); o != (weir.Op{Key: "key", Limit: l, Cost: 3, ID: 7, ChargedAt: 5, Role: weir.Always, Verb: weir.Refund}) {
+	if o := b.Op(); o != (weir.Op{Key: "key", Limit: l, Cost: 3, ID: 7, FlowsFrom: 5, Role: weir.Always, Verb: weir.Refund}) {
 		t.Errorf("%+v", o)
 	}
 	b.Rest = 6

@@ -38,7 +38,7 @@ type debt struct {
 	// taken is what the share goes back by: what was known to be gone, and what was admitted,
 	// but for what the store perhaps does not count.
 	owed, taken int64
-	due         clock.Node
+	due         clock.Node // never while a payment is under way
 	ended       bool
 }
 
@@ -47,6 +47,14 @@ func (u *Outage) Debts() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.debts)
+}
+
+// Owes reports whether the key of an op owes something, or will.
+func (u *Outage) Owes(o *weir.Op) bool {
+	tag := u.Table.Tag(o.Key, o.Limit)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.debts[tag] != nil
 }
 
 // open returns the debt of a key, its share set up, and what is owed. The decision must
@@ -94,7 +102,7 @@ func (u *Outage) change(d *debt, owed, taken int64) (rest int64) {
 	return rest
 }
 
-// Pay charges the store with the debts of shards that answer, as costs that were
+// Pay begins to charge the store with the debts of shards that answer, as costs that were
 // incurred, and gives back the shares of those that end. It must not be called
 // concurrently. What cannot be charged is tried again by a later call. It tries each debt
 // once, and none that it has not begun with after a second; left is how many those are.
@@ -106,27 +114,17 @@ func (u *Outage) Pay() (left int, err error) {
 			return len(due), nil
 		}
 		due = due[len(some):]
-		var ops []weir.Op
+		var calls [][]weir.Op
 		var paid []*debt
 		for _, d := range some {
 			if o, err := u.payment(d); err != nil {
 				return len(due), err
 			} else if o.Cost > 0 {
-				ops, paid = append(ops, o), append(paid, d)
+				u.delay(d, clock.Never)
+				calls, paid = append(calls, []weir.Op{o}), append(paid, d)
 			}
 		}
-		if len(ops) == 0 {
-			continue
-		}
-		sent, errs := u.Charge(ops)
-		for i, d := range paid {
-			if !u.finish(d, &ops[i], sent, errs[i]) {
-				continue
-			}
-			if _, err := u.payment(d); err != nil { // ends it, unless more is owed by now
-				return len(due), err
-			}
-		}
+		u.Once(calls, func(i int, sent clock.Node, err error) { u.finish(paid[i], &calls[i][0], sent, err) })
 	}
 	return 0, nil
 }
@@ -152,7 +150,7 @@ func (u *Outage) payable() (due []*debt) {
 // zero too where a decision came between.
 func (u *Outage) payment(d *debt) (weir.Op, error) {
 	if u.IsOpen(d.key) {
-		u.postpone(d)
+		u.delay(d, u.Clock.Now().Add(retryAfter))
 		return weir.Op{}, nil
 	}
 	u.mu.Lock()
@@ -181,9 +179,9 @@ func (u *Outage) payment(d *debt) (weir.Op, error) {
 	return o, u.Local.Take(context.Background(), look)
 }
 
-// finish ends the payment of a debt, which was answered if err is nil. It reports false if
-// the payment is to be made again.
-func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) bool {
+// finish ends the payment of a debt, which was answered if err is nil.
+func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) {
+	u.delay(d, u.Clock.Now().Add(retryAfter))
 	switch {
 	case err == nil:
 		u.Paid.Add(uint64(o.Cost))
@@ -198,15 +196,16 @@ func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) bool {
 		u.change(d, 0, -lost)
 		u.Lost.Add(uint64(lost))
 	default:
-		u.postpone(d)
-		return false
+		return
 	}
-	return true
+	if o, err := u.payment(d); err != nil || o.Cost > 0 { // else it has ended
+		u.delay(d, 0)
+	}
 }
 
-// postpone has a debt tried again later.
-func (u *Outage) postpone(d *debt) {
+// delay has a debt tried again from an instant on.
+func (u *Outage) delay(d *debt, until clock.Node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	d.due = u.Clock.Now().Add(retryAfter)
+	d.due = until
 }

@@ -2,6 +2,7 @@ package outage
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/weirlimit/weir"
@@ -71,5 +72,31 @@ func TestLoweredLimitKeepsTheDebt(t *testing.T) {
 	w.down['a'] = false
 	if w.pay(); w.charged["a"] != 80 || w.counted("a", l) != 80 || w.used("a", l) != 0 || w.Debts() != 0 {
 		t.Errorf("%d of 80 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.Debts())
+	}
+}
+
+// A node's store that is full takes nothing back: what is given back is owed no more all the
+// same.
+func TestRefundWhileTheNodesStoreIsFull(t *testing.T) {
+	w := newWorld(t)
+	l, other := daily(t, 100, params.OnErrorLocal), daily(t, 7, params.OnErrorLocal)
+	other.Scope = "other"
+	if err := other.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40_000 { // twice as many as there is room for
+		if _, err := w.Local.TakeOne(t.Context(), fmt.Sprint(i), other, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.down['a'] = true
+	o := w.spend("a", l, 30)
+	back := []weir.Op{o.Undo(10)}
+	if err := w.Decide(t.Context(), back, errOpen); err != nil || !back[0].Charged {
+		t.Errorf("not given back: %v, %+v", err, back)
+	}
+	w.down['a'] = false
+	if w.pay(); w.charged["a"] != 20 || w.returned() != 0 || w.Debts() != 0 {
+		t.Errorf("%d of 20 charged, %d to be returned, %d debts", w.charged["a"], w.returned(), w.Debts())
 	}
 }

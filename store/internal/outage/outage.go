@@ -27,10 +27,9 @@
 //   - A debt is made by the first decision by a share, which also sets that up: others
 //     wait for it. Decisions add what they admit. A debt with decisions under way is
 //     not paid, and stays.
-//   - [Outage.Pay] alone ends debts. What was charged without an answer is lost: it is
-//     not charged twice, and the share stays used by it. What failed at once is tried
-//     again: should it have been carried out all the same, too little is admitted for a
-//     while, and never too much.
+//   - [Outage.Pay] alone begins payments, and the end of one ends the debt. A payment without
+//     an answer is made again, and counts once, see transport.Repeater. When the store may
+//     have forgotten whether it was carried out it is lost: the share stays used by it.
 //   - A caller whose context has ended gets its own error: that says nothing of the
 //     shard, and begins no outage. Where a decision is needed all the same, allow is read
 //     as local, so no caller gets past a limit by leaving early.
@@ -62,9 +61,11 @@ type Env struct {
 	Terms func(l *weir.Limit) (*Terms, error)
 	// IsOpen reports whether the breaker of a key's shard is open: its debts wait.
 	IsOpen func(key string) bool
-	// Charge makes a background call for each op, all at once, and returns when they were
-	// sent and, for each, nil or why it has no answer.
-	Charge func(ops []weir.Op) (clock.Node, []error)
+	// Failed, if there is one, notes why a decision is made without the store.
+	Failed func(err error)
+	// Once has each call carried out once, in the background, and calls end of each when it
+	// is over, with when it was sent and nil or why it has no answer.
+	Once func(calls [][]weir.Op, end func(i int, sent clock.Node, err error))
 }
 
 // An Outage decides while shards are out. Safe for concurrent use.

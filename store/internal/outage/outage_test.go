@@ -176,10 +176,10 @@ func TestPayIsBoundedInTime(t *testing.T) {
 		w.spend(fmt.Sprint("a", i), l, 5)
 	}
 	w.down['a'] = false
-	charge := w.Charge
-	w.Charge = func(ops []weir.Op) (clock.Node, []error) {
+	once := w.Once
+	w.Once = func(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
 		w.now.Add(700_000)
-		return charge(ops)
+		once(calls, end)
 	}
 	for want := 100 - 2*atOnce; want > 0; want -= 2 * atOnce {
 		left, err := w.Pay()
@@ -192,7 +192,7 @@ func TestPayIsBoundedInTime(t *testing.T) {
 	}
 }
 
-// A payment without an answer is not made again, and the share stays used by it.
+// A payment that was made again in vain is given up, and the share stays used by it.
 func TestUnheardPaymentIsLost(t *testing.T) {
 	for f, counted := range map[fate]int64{dropped: 0, unheard: 30} {
 		w := newWorld(t)
@@ -214,12 +214,12 @@ func TestUnsentPaymentIsMadeAgain(t *testing.T) {
 	w.down['a'] = true
 	w.spend("a", l, 30)
 	w.down['a'] = false
-	charge := w.Charge
-	w.Charge = func(ops []weir.Op) (clock.Node, []error) {
-		return 0, []error{&transport.Result{Outcome: transport.Unsent, Err: transport.ErrLate}}
+	once := w.Once
+	w.Once = func(_ [][]weir.Op, end func(i int, sent clock.Node, err error)) {
+		end(0, 0, &transport.Result{Outcome: transport.Unsent, Err: transport.ErrLate})
 	}
 	w.pay()
-	w.Charge = charge
+	w.Once = once
 	if w.pay(); w.Lost.Load() != 0 || w.counted("a", l) != 30 {
 		t.Errorf("%d lost, %d counted", w.Lost.Load(), w.counted("a", l))
 	}
@@ -339,13 +339,13 @@ func TestRefundDuringAPayment(t *testing.T) {
 	w.down['a'] = true
 	o := w.spend("a", l, 30)
 	w.down['a'] = false
-	charge := w.Charge
-	w.Charge = func(ops []weir.Op) (clock.Node, []error) {
+	once := w.Once
+	w.Once = func(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
 		back := []weir.Op{o.Undo(20)}
 		if err := w.Decide(context.Background(), back, errOpen); err != nil {
 			t.Fatal(err)
 		}
-		return charge(ops)
+		once(calls, end)
 	}
 	if w.pay(); w.counted("a", l) != 30 || w.returned() != 20 || w.counted("a", l) != 10 || w.used("a", l) != 0 {
 		t.Errorf("%d counted, %d used", w.counted("a", l), w.used("a", l))

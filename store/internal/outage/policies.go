@@ -42,7 +42,12 @@ func (u *Outage) Decide(ctx context.Context, ops []weir.Op, err error) error {
 		n := u.spare.Get().(*decision)
 		*n = decision{ops: n.ops[:0], parts: n.parts[:0], sent: transport.MayRun(err), early: r != nil && r.Outcome == transport.CallerGone}
 		failed = u.decide(ctx, n, ops)
-		u.release(n)
+		if u.release(n); failed == nil {
+			u.Degraded.Add(1)
+			if u.Failed != nil {
+				u.Failed(err)
+			}
+		}
 	}
 	u.returnPermits(ops, err, r != nil && r.IsLeft(), failed == nil && weir.Fold(ops).Allowed(), r)
 	return failed
@@ -64,12 +69,13 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 	var policy params.StoreErrorPolicy
 	for i := range ops {
 		o := &ops[i]
-		o.Now, o.Charged, o.Borrowed = int64(u.Clock.Latest(u.Clock.Now())), false, false
+		now := int64(u.Clock.Latest(u.Clock.Now()))
 		if o.Role == weir.Deny {
+			o.Answer = weir.Answer{Decision: o.Decision, Now: now}
 			n.ops, n.parts = append(n.ops, *o), append(n.parts, part{})
 			continue
 		}
-		o.Decision = weir.Decision{}
+		o.Answer = weir.Answer{Now: now}
 		t, err := u.Terms(o.Limit)
 		if err != nil {
 			return err
@@ -87,7 +93,6 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 			return err
 		}
 	}
-	u.Degraded.Add(1)
 	for i := range ops {
 		if p := &n.parts[i]; p.source != weir.FromStore {
 			u.answer(&n.ops[p.asked], p, &ops[i])
@@ -111,10 +116,11 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms, policy params.StoreErr
 	}
 	switch {
 	case policy == params.OnErrorAllow:
-		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedOpen), Remaining: o.Limit.Burst}
+		remaining := o.Limit.Burst
 		if o.Role == weir.Ban {
-			o.Decision.Remaining = o.Limit.Count // nothing is known of its refusals, and none are added
+			remaining = o.Limit.Count // nothing is known of its refusals, and none are added
 		}
+		o.Answer = weir.Answer{Decision: weir.Decision{Limit: o.Limit.From(weir.FailedOpen), Remaining: remaining}, Now: o.Now}
 	case policy != params.OnErrorDeny:
 		parts := u.Nodes() * t.regions
 		if p.source = weir.FromShare; policy == params.OnErrorLastKnown {
@@ -122,9 +128,12 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms, policy params.StoreErr
 		}
 		err = u.routeToShare(n, o, t, parts, &p)
 	default:
-		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedClosed)}
-		if (o.Role == weir.Enforce || o.Role == weir.Own) && o.Verb <= weir.Peek { // others refuse nothing by themselves
-			o.Decision.RetryAfter = denyRetry
+		d := weir.Decision{Limit: o.Limit.From(weir.FailedClosed)}
+		denies := (o.Role == weir.Enforce || o.Role == weir.Own) && o.Verb <= weir.Peek // others refuse nothing by themselves
+		if denies {
+			d.RetryAfter = denyRetry
+		}
+		if o.Answer = (weir.Answer{Decision: d, Now: o.Now}); denies {
 			n.ops = append(n.ops, *o)
 			n.ops[len(n.ops)-1].Role = weir.Deny
 		}
@@ -159,16 +168,22 @@ func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
 	if d.Limit != nil {
 		d.Limit = o.Limit.From(p.source)
 	}
-	o.Decision, o.Now, o.Charged, o.Borrowed = d, asked.Now, asked.Charged, asked.Borrowed
+	o.Answer = asked.WithDecision(d)
+	taken := asked.Cost
+	if !asked.Charged {
+		taken = 0
+	}
 	switch {
-	case !asked.Charged || o.Limit.Traits()&weir.Leases != 0:
-	case p.debt == nil:
-		if o.Verb != weir.Refund {
-			u.Lost.Add(uint64(asked.Cost))
-		}
+	case o.Limit.Traits()&weir.Leases != 0 || asked.Cost == 0:
 	case o.Verb == weir.Refund:
-		p.back += u.change(p.debt, -asked.Cost, -asked.Cost) // what was paid meanwhile
+		// A node's store that is full takes nothing back: less is owed all the same.
+		if p.debt != nil {
+			p.back += u.change(p.debt, -asked.Cost, -taken) // what was paid meanwhile
+			o.Answer = o.WithCharge(true, o.Borrowed)
+		}
+	case p.debt == nil:
+		u.Lost.Add(uint64(taken))
 	default:
-		u.change(p.debt, asked.Cost, asked.Cost)
+		u.change(p.debt, taken, taken)
 	}
 }

@@ -18,7 +18,7 @@ func (u *Outage) returnUnits(o *weir.Op, units int64, sent bool) {
 		u.Returns.Stranded.Add(uint64(units))
 	default:
 		u.Returns.Add(lot.ReturnOf(o, units))
-		o.Charged = true
+		o.Answer = o.WithCharge(true, o.Borrowed)
 	}
 }
 

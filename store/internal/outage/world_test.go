@@ -38,6 +38,7 @@ const (
 
 // A world is a node, and a store whose shards hold the keys that begin with their letter.
 type world struct {
+	unanswered uint64
 	*testing.T
 	*Outage
 	now    atomic.Int64 // microseconds
@@ -72,8 +73,14 @@ func newWorld(t *testing.T) *world {
 		Local:  &own{open(), w},
 		Terms:  w.termsOf,
 		IsOpen: func(key string) bool { return w.down[key[0]] && !w.slow[key[0]] },
-		Charge: w.charge,
+		Failed: func(error) { w.unanswered++ },
+		Once:   w.once,
 	}, 1<<16)
+	t.Cleanup(func() {
+		if n := w.Degraded.Load(); n != w.unanswered {
+			t.Errorf("%d decisions were made without the store, and %d noted", n, w.unanswered)
+		}
+	})
 	return w
 }
 
@@ -111,11 +118,10 @@ func (w *world) take(ops ...weir.Op) []weir.Op {
 	return ops
 }
 
-func (w *world) charge(ops []weir.Op) (clock.Node, []error) {
-	errs := make([]error, len(ops))
-	for i := range ops {
+func (w *world) once(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
+	for i := range calls {
 		w.calls++
-		o, f := &ops[i], w.fate()
+		o, f := &calls[i][0], w.fate()
 		if w.down[o.Key[0]] {
 			f = refused
 		}
@@ -123,14 +129,15 @@ func (w *world) charge(ops []weir.Op) (clock.Node, []error) {
 			*o = w.take(*o)[0]
 			w.charged[o.Key] += o.Cost
 		}
+		var err error
 		switch f {
 		case refused:
-			errs[i] = errFail
+			err = errFail
 		case dropped, unheard:
-			errs[i] = errLate
+			err = errLate
 		}
+		end(i, clock.Node(w.now.Load()), err)
 	}
-	return clock.Node(w.now.Load()), errs
 }
 
 // spend decides a cost of a key as the node does.

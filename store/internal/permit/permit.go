@@ -56,8 +56,6 @@ import (
 // while it is in use.
 type Env struct {
 	lot.Env
-	// Rand names lots.
-	Rand func() uint64
 	// Fetched counts calls that brought or renewed permits.
 	Fetched atomic.Uint64
 }
@@ -209,7 +207,7 @@ func (d *Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now 
 // describe returns what remains: what the node holds, and what the store had left when it
 // was asked.
 func (s *state) describe(e *lot.Entry, l *weir.Limit, now clock.Node) weir.Decision {
-	a := weir.Decision{Limit: l.From(weir.FromLease), Remaining: e.Free() + e.Known.Remaining}
+	a := weir.Decision{Limit: e.Known.Label(l, weir.FromLease), Remaining: e.Free() + e.Known.Remaining}
 	if last := s.root.prev; last != &s.root {
 		a.ResetAfter = micros.Duration(max(last.until-int64(now)+s.clock.Lost(), 0))
 	}
@@ -268,6 +266,9 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
+	if o.Verb == weir.Refund {
+		left.RetryAfter = 0 // that there was none to end refuses nobody
+	}
 	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0
 	if isGranted {
 		e, s = d.enter(g, tag, o.Key, now)
@@ -282,7 +283,7 @@ func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 				s.add(e, o.ID, o.Cost, nil)
 			}
 		}
-		o.Decision.Remaining += e.Free()
+		o.Answer = e.AddFree(o.Answer)
 	}
 	g.Unlock()
 	d.Refusals.Learn(tag, d.limit, o.Cost, sent, left, d.refusal(sent, now))

@@ -78,9 +78,8 @@ func (w *world) newNode() *node {
 			Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
 				func() clock.Store { return clock.Store(epoch + w.true + n.ahead) }),
 			Table: lot.NewTable(8<<20, returns), Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: returns,
-			Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call,
+			Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call, Rand: rand.Uint64,
 		},
-		Rand: rand.Uint64,
 	}
 	return n
 }

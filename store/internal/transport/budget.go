@@ -12,6 +12,7 @@ import (
 type Budget struct {
 	context.Context
 	ends clock.Node
+	late time.Duration // in all that this process was, when it began
 }
 
 // Begin starts the budget of a decision, unless ctx is one already.
@@ -19,7 +20,11 @@ func (q *Queue) Begin(ctx context.Context) context.Context {
 	if _, ok := ctx.(*Budget); ok {
 		return ctx
 	}
-	return &Budget{ctx, q.env.Now().Add(q.opt.Budget.Microseconds())}
+	b := &Budget{Context: ctx, ends: q.env.Now().Add(q.opt.Budget.Microseconds())}
+	if q.env.Late != nil {
+		b.late = q.env.Late(0)
+	}
+	return b
 }
 
 // Detach returns a context with a budget of its own, for what goes on when the caller
@@ -36,5 +41,10 @@ func (q *Queue) Left(ctx context.Context) time.Duration {
 	if !ok {
 		return q.opt.Budget
 	}
-	return min(q.opt.Budget, max(time.Duration(b.ends-q.env.Now()), 0)*time.Microsecond)
+	left := time.Duration(b.ends-q.env.Now()) * time.Microsecond
+	if q.env.Late != nil && left < q.opt.Budget {
+		// What it waited for this process, in calls before this one, it did not wait for the store.
+		left += min(q.env.Late(b.late), maxStarved*time.Microsecond)
+	}
+	return min(q.opt.Budget, max(left, 0))
 }

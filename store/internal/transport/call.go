@@ -51,7 +51,8 @@ type Call struct {
 	state         state
 	left          bool // nobody parks at the gate
 	entered, sent clock.Node
-	ends          clock.Node // until when its caller waits
+	ends, until   clock.Node // until when its caller waits, and would by its budget alone
+	starved       clock.Node // of the shard, when it entered
 	due           clock.Node // when it is judged next
 	failed        bool       // the breaker has counted it
 	behind        []*Call    // later spends of its key, while it is in byKey
@@ -105,8 +106,7 @@ func (c *Call) Ask(ops []weir.Op, within time.Duration) *Result {
 // copyAnswers copies the answers to ops.
 func copyAnswers(ops, from []weir.Op) {
 	for i := range ops {
-		o, a := &ops[i], &from[i]
-		o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
+		ops[i].Answer = from[i].Answer
 	}
 }
 

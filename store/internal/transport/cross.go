@@ -9,9 +9,13 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// takePart decides ops of one part, which undo what was charged a moment ago or do not. It
-// returns which of them renewed a permit that was held before; nil: none.
-type takePart func(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error)
+// takePart decides ops of one part. It returns which of them renewed a permit that was held
+// before; nil: none.
+type takePart func(ctx context.Context, ops []weir.Op) (renewed []bool, err error)
+
+// undoPart has ops of one part undo once what was charged a moment ago. If that goes on in
+// the background, again is true, and end is called when it is over.
+type undoPart func(ctx context.Context, ops []weir.Op, end func(err error)) (again bool, err error)
 
 // crossing decides a request whose keys are in several parts. It charges one part after
 // the other, and gives back when a later one refuses: so it may refuse too much for an
@@ -24,6 +28,7 @@ type crossing struct {
 	env    *Env
 	parts  Divider
 	call   takePart
+	undo   undoPart
 	ops    []weir.Op
 	all    []crossed // but those that refuse without being asked
 	groups [][]*crossed
@@ -46,11 +51,11 @@ const maxRounds = 3
 
 // cross decides ops whose keys are in several parts, all or nothing, by calls of one part
 // each. The error is one of those, and says of all of the ops whether they may run.
-func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call takePart) (err error) {
+func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call takePart, undo undoPart) (err error) {
 	if err := parts.Check(ops); err != nil {
 		return &Result{Outcome: Rejected, Err: err}
 	}
-	t, pass := &crossing{ctx: ctx, env: env, parts: parts, call: call, ops: ops, all: make([]crossed, 0, len(ops))}, true
+	t, pass := &crossing{ctx: ctx, env: env, parts: parts, call: call, undo: undo, ops: ops, all: make([]crossed, 0, len(ops))}, true
 	for i := range ops {
 		if o := &ops[i]; o.Role == weir.Deny {
 			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
@@ -80,8 +85,8 @@ func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call tak
 }
 
 // take decides ops of one part.
-func (t *crossing) take(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
-	renewed, err = t.call(ctx, ops, undo)
+func (t *crossing) take(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
+	renewed, err = t.call(ctx, ops)
 	if (err == nil || MayRun(err)) && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Verb != weir.Peek }) {
 		t.ran.Store(true)
 	}
@@ -136,7 +141,7 @@ func copyOps(g []*crossed) []weir.Op {
 
 // ask decides ops, which are those of g, and takes over the answers.
 func (t *crossing) ask(g []*crossed, ops []weir.Op) error {
-	renewed, err := t.take(t.ctx, ops, false)
+	renewed, err := t.take(t.ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -197,14 +202,9 @@ func (t *crossing) look(but int) error {
 			continue
 		}
 		ops := copyOps(g)
+		AsLook(ops)
 		for j := range ops {
-			o := &ops[j]
-			for _, e := range g[:j] {
-				if a := g[j]; a.Cost+a.Headroom > 0 && e.Key == a.Key && e.Limit.ID() == a.Limit.ID() && Spends(e.Op, a.Op) {
-					o.Headroom += e.Cost
-				}
-			}
-			o.Verb, o.Role = weir.Peek, weir.Always
+			ops[j].Role = weir.Always
 		}
 		if err := t.ask(g, ops); err != nil {
 			return err
@@ -213,8 +213,8 @@ func (t *crossing) look(but int) error {
 	return nil
 }
 
-// refundGroups gives back what was charged in groups. What cannot be given back stays charged
-// until it flows back by itself.
+// refundGroups gives back what was charged in groups, once, and later where a part does not
+// answer. What cannot be given back stays charged until it flows back by itself.
 func (t *crossing) refundGroups(groups [][]*crossed) {
 	ctx, isUndone := context.WithoutCancel(t.ctx), true
 	for _, g := range groups {
@@ -223,15 +223,18 @@ func (t *crossing) refundGroups(groups [][]*crossed) {
 			isUndone = isUndone && (!a.charged || !a.renewed && a.Verb != weir.Refund)
 			if a.charged && !a.renewed && a.Verb != weir.Refund {
 				done := *a.Op
-				done.Now, done.Decision = a.now, a.decision
+				done.Answer = weir.Answer{Decision: a.decision, Now: a.now}
 				ops = append(ops, Rollback(&done))
 			}
 			a.charged = false
 		}
 		if len(ops) > 0 {
-			_, err := t.take(ctx, ops, true)
-			t.parts.Undone(len(ops), err)
-			isUndone = isUndone && err == nil
+			end := func(err error) { t.parts.Undone(len(ops), err) }
+			again, err := t.undo(ctx, ops, end)
+			if !again {
+				end(err)
+			}
+			isUndone = isUndone && (again || err == nil)
 		}
 	}
 	if isUndone {
@@ -250,7 +253,8 @@ func (t *crossing) lookFirst() error {
 			}
 		}
 		for i := range t.all {
-			t.all[i].Decision = t.all[i].decision
+			a := &t.all[i]
+			a.Answer = weir.Answer{Decision: a.decision}
 		}
 		if overtaken, err := t.charge(weir.Resolve(t.ops)); err != nil || !overtaken {
 			return err
@@ -325,7 +329,7 @@ func (t *crossing) chargeGroup(i int, pass bool, which func(*crossed) bool) (ove
 			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
 		}
 	}
-	renewed, err := t.take(t.ctx, ops, false)
+	renewed, err := t.take(t.ctx, ops)
 	if err != nil {
 		return false, err
 	}
@@ -376,16 +380,19 @@ func (t *crossing) finish() {
 	for i := range t.all {
 		a := &t.all[i]
 		now = a.now
-		if a.Decision = (weir.Decision{Limit: a.Limit}); !a.fits {
-			a.Decision.RetryAfter = weir.Never
+		look := weir.Decision{Limit: a.Limit}
+		if !a.fits {
+			look.RetryAfter = weir.Never
 		}
+		a.Answer = weir.Answer{Decision: look}
 	}
 	weir.Resolve(t.ops) // tells what was borrowed
 	for i := range t.ops {
-		t.ops[i].Now = now
+		o := &t.ops[i]
+		o.Answer = weir.Answer{Decision: o.Decision, Now: now, Borrowed: o.Borrowed}
 	}
 	for i := range t.all {
 		a := &t.all[i]
-		a.Charged, a.Op.Decision, a.Now = a.charged, a.decision, a.now
+		a.Answer = weir.Answer{Decision: a.decision, Now: a.now, Charged: a.charged, Borrowed: a.Borrowed}
 	}
 }

@@ -39,7 +39,7 @@ func newParted(t *testing.T, parts int) *parted {
 
 func (a *parted) Part(key string) int { return int(key[0] - 'a') }
 
-func (a *parted) takePart(ctx context.Context, ops []weir.Op, _ bool) ([]bool, error) {
+func (a *parted) takePart(ctx context.Context, ops []weir.Op) ([]bool, error) {
 	part := a.Part(ops[0].Key)
 	for i := range ops {
 		if a.Part(ops[i].Key) != part {
@@ -59,6 +59,11 @@ func (a *parted) takePart(ctx context.Context, ops []weir.Op, _ bool) ([]bool, e
 	return nil, err
 }
 
+func (a *parted) undo(ctx context.Context, ops []weir.Op, _ func(error)) (bool, error) {
+	_, err := a.takePart(ctx, ops)
+	return false, err
+}
+
 func (a *parted) LeavesTrace(l *weir.Limit) bool { return l.Algorithm != algorithm.FixedWindow }
 
 func (a *parted) Undone(ops int, err error) {
@@ -73,7 +78,7 @@ func (a *parted) Check([]weir.Op) error { return nil }
 
 func (a *parted) take(ops ...weir.Op) ([]weir.Op, error) {
 	a.asked = nil
-	return ops, cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart)
+	return ops, cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo)
 }
 
 func (a *parted) left(key string, l *weir.Limit) int64 {
@@ -186,7 +191,7 @@ func TestCrossAllOrNothing(t *testing.T) {
 				for _, i := range r.Perm(9)[:2+r.IntN(3)] {
 					ops = append(ops, weir.Op{Key: string(rune('a' + i%3)), Limit: limits[i/3], Cost: 1 + r.Int64N(2), Headroom: int64(r.IntN(9) / 8)})
 				}
-				if err := cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart); err != nil {
+				if err := cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo); err != nil {
 					t.Error(err)
 					return
 				}

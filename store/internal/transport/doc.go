@@ -30,11 +30,18 @@
 //
 // A shard is judged by its own record only: a foreground call that has no answer when its
 // budget is over since it was sent counts as one failure, and so does a background call
-// after its timeout, whoever still waits. A caller judges its own call while it waits. What
+// after its timeout, whoever still waits. What is late within a budget of another is one
+// failure with it: five budgets of silence open a breaker, a moment of it does not, though a
+// hundred calls wait. A caller judges its own call while it waits. What
 // callers have left in flight is judged by the watcher, a goroutine that ends with the last
 // of it. A caller whose own context ends says nothing about the shard. The watcher and the
 // callers wait with Park, which goes on for as long as this node was late itself: a node
-// that is short of processor time is not evidence against the store.
+// that is short of processor time is not evidence against the store. For the same reason the time
+// in which calls waited and none was in flight is added to what their callers wait.
+//
+// A call that must not run twice goes by [Repeater.Once]: a mark in the store says whether it ran,
+// so that it is made again until it has an answer. What is decided without an answer, and
+// charged or given back afterwards, goes that way.
 //
 // The breaker opens by failures and answers at once what waits. A prober then asks the
 // driver from time to time, and closes it by the first answer in time. A probe that the

@@ -25,7 +25,9 @@ type Driver interface {
 // A Divider is a driver of which a call takes keys of one part only. A shard may have
 // several parts. Ops of several are decided by calls of one each.
 type Divider interface {
-	// Part returns the part of a key. It may change as servers come and go.
+	// Part returns the part of a key. It may change as servers come and go: it is below zero
+	// while another server than its own has the key. Keys that go back to several servers are
+	// of several parts even then.
 	Part(key string) int
 	// Check says why ops cannot be decided, before the first of their parts is asked.
 	Check(ops []weir.Op) error
@@ -49,12 +51,14 @@ type driven struct {
 	divider Divider // the driver, nil if a call takes all keys of a shard
 	opened  func(shard int, err error)
 	closed  func(shard int)
+	// countsOnly: calls are not carried out whole.
+	countsOnly bool
 }
 
 // drive has a driver carry the calls from now on. It has as many shards as the one before.
 func (q *Queue) drive(d Driver, t Tuning) {
 	divider, _ := d.(Divider)
-	q.driven.Store(&driven{d, divider, t.Opened, t.Closed})
+	q.driven.Store(&driven{d, divider, t.Opened, t.Closed, t.CountsOnly})
 	if t.Bind != nil {
 		t.Bind(q)
 	}
@@ -67,6 +71,9 @@ type Tuning struct {
 	// RunsOnly: a breaker opens by failures in a row, and not by half of the last calls.
 	// What it opens for is dearer than calls that fail: other servers take the keys.
 	RunsOnly bool
+	// CountsOnly: no call of several ops is carried out whole or not at all, so nothing has a
+	// mark.
+	CountsOnly bool
 	// ProbeFor is how long a probe may take, zero as long as the budget.
 	ProbeFor time.Duration
 	// Bind is called with the queue when that is made, before its first call. It may trip
@@ -83,4 +90,7 @@ type Tuning struct {
 	// returned.
 	Begun func(ctx context.Context, limits int) (context.Context, func(failure string))
 	Ended func(took time.Duration, err error, report func(failure string))
+	// Failed is called for each decision that is made without the store, and for each call
+	// without an answer that no decision waits for, with why.
+	Failed func(err error)
 }

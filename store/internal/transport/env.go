@@ -22,6 +22,8 @@ type Env struct {
 	Park func(ctx context.Context, g Gate, d time.Duration) Wake
 	// Rand returns any number.
 	Rand func() uint64
+	// Late returns how late this process was itself since that was before, in all; nil: never.
+	Late func(before time.Duration) time.Duration
 }
 
 // A Gate is opened once for each time that somebody parks at it. A nil gate never opens.
@@ -54,12 +56,13 @@ func NewEnv(now func() clock.Node, meter *lateness.Meter) *Env {
 		Now:  now,
 		Go:   func(f func()) { go f() },
 		Rand: rand.Uint64,
+		Late: meter.Since,
 		Park: func(ctx context.Context, g Gate, d time.Duration) Wake {
 			t := timers.Get().(*time.Timer)
 			defer timers.Put(t)
 			defer t.Stop()
 			t.Reset(d)
-			own := meter.Allow()
+			own := meter.Allow(d)
 			for {
 				select {
 				case <-g:

@@ -29,6 +29,15 @@ func (s *shard) fail(c *Call, r *Result) bool {
 		c.failed = true
 		s.count(r)
 	}
+	if r.Outcome == Late {
+		// However many wait, one silence is one failure: a server that gets no turn for a
+		// moment, on a host that is busy, is not out.
+		now := s.q.env.Now()
+		if now-s.lateAt < clock.Node(s.q.opt.Budget.Microseconds())*3/4 && s.lateAt > 0 {
+			return false
+		}
+		s.lateAt = now
+	}
 	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true, s.q.opt.Tuning.RunsOnly)
 }
 
@@ -55,7 +64,15 @@ func (s *shard) isStuck(c *Call) bool {
 // judged each time that it has had the budget.
 func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
 	if c.class != Fetch {
-		return s.q.env.Park(ctx, c.gate, left)
+		wake := s.q.env.Park(ctx, c.gate, left)
+		for wake == TimedOut {
+			more := moreOf(c)
+			if more == 0 {
+				break
+			}
+			wake = s.q.env.Park(ctx, c.gate, more)
+		}
+		return wake
 	}
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
 	for by := c.entered + budget; ; by = s.recordLate(c, by, budget) {

@@ -42,7 +42,7 @@ func (l *LateStore) Driver() (Driver, Tuning) {
 		return absent(l.shards), t
 	}
 	d, own := l.store.Driver()
-	own.Begun, own.Ended = t.Begun, t.Ended
+	own.Begun, own.Ended, own.Failed = t.Begun, t.Ended, t.Failed
 	return d, own
 }
 

@@ -21,11 +21,30 @@ func Spends(earlier, o *weir.Op) bool {
 	return earlier.Verb != weir.Peek && earlier.Verb != weir.Refund && (o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID)
 }
 
+// AsLook makes ops, which one call is to charge, a look: each has what those before it on the
+// same counter leave.
+func AsLook(ops []weir.Op) {
+	for i := range ops {
+		o := &ops[i]
+		if o.Cost+o.Headroom == 0 {
+			continue
+		}
+		for j := range i {
+			if e := &ops[j]; e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && Spends(e, o) {
+				o.Headroom += e.Cost
+			}
+		}
+	}
+	for i := range ops {
+		ops[i].Verb = weir.Peek
+	}
+}
+
 // Rollback returns the op that gives back what o has charged a moment ago. What has flowed
 // into a bucket since is left out of account, or requests that are refused would use up a
 // fast one.
 func Rollback(o *weir.Op) weir.Op {
 	undo := o.Undo(o.Cost)
-	undo.ChargedAt = 0
+	undo.FlowsFrom = 0
 	return undo
 }

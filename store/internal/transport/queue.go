@@ -37,12 +37,19 @@ type Options struct {
 	// notes each. Closed is called when one closes.
 	Opened func(err error)
 	Closed func()
+	// Mark is what NewMark returns. Without it nothing is carried out once.
+	Mark *weir.Limit
+	// Owes reports whether costs of the key of an op wait to be charged: a refund that came
+	// before them would be lost, so none is made again until then. Nil means that none do.
+	Owes func(o *weir.Op) bool
 	// Tuning is what the driver wants of its queue.
 	Tuning Tuning
 }
 
 // A Queue carries calls to a store. Safe for concurrent use.
 type Queue struct {
+	Repeater Repeater
+
 	driven atomic.Pointer[driven]
 	env    *Env
 	opt    Options
@@ -65,7 +72,7 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 		t.Send = Driver.Send
 	}
 	q := &Queue{env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
-	q.work.env, q.helpers.env = env, env
+	q.work.env, q.helpers.env, q.Repeater.q = env, env, q
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
 	for i := range q.shards {
@@ -101,42 +108,6 @@ func (q *Queue) Stats() Stats {
 	return Stats{Calls: s.calls.Load(), Failed: s.failed.Load(), Late: s.late.Load(), Busy: s.busy.Load(), Combined: s.combined.Load()}
 }
 
-// Do decides ops for a caller who waits as long as the budget that ctx is, or a whole
-// one, and no longer than ctx: in one call, or in several if they are of several parts. It
-// returns when they were sent. An error is a *Result.
-func (q *Queue) Do(ctx context.Context, ops []weir.Op) (clock.Node, error) {
-	return q.Take(ctx, Foreground, nil, ops)
-}
-
-// Later is Do for ops that no decision waits for. It waits as long as the timeout.
-func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
-	return q.Take(context.Background(), Background, nil, ops)
-}
-
-// Fetch is Later for ops that bring what decisions wait for, as f says, made for the
-// caller of ctx, whose end does not matter.
-func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
-	defer f.Overdue.Store(false)
-	if ctx.Done() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
-	return q.Take(ctx, Fetch, f, ops)
-}
-
-// Take decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
-func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
-	divider := q.driven.Load().divider
-	if divider == nil || !isDivided(divider, ops) {
-		return q.takePart(ctx, class, f, ops, nil, false)
-	}
-	sent := q.env.Now()
-	// The calls have the budget of the decision together; what is given back has one of its own.
-	return sent, cross(q.Begin(ctx), q.env, ops, divider, func(ctx context.Context, ops []weir.Op, undo bool) (renewed []bool, err error) {
-		_, err = q.takePart(ctx, class, f, ops, &renewed, undo)
-		return renewed, err
-	})
-}
-
 // takePart decides ops of one part, which undo what was charged a moment ago or do not. It
 // fills in which of them renewed a permit that was held before, if renewed is not nil.
 func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir.Op, renewed *[]bool, undo bool) (clock.Node, error) {
@@ -155,23 +126,11 @@ func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir
 	if class == Foreground && q.opt.PerKey > 0 {
 		q.setKey(c)
 	}
-	return q.wait(ctx, c, left, ops)
-}
-
-// isDivided reports whether ops are of several parts.
-func isDivided(d Divider, ops []weir.Op) bool {
-	first := -1
-	for i := range ops {
-		if len(ops) == 1 || ops[i].Role == weir.Deny {
-			continue
-		}
-		part := d.Part(ops[i].Key)
-		if first >= 0 && part != first {
-			return true
-		}
-		first = part
+	sent, err := q.wait(ctx, c, left, ops)
+	if f := q.opt.Tuning.Failed; f != nil && err != nil && class != Foreground {
+		f(err)
 	}
-	return false
+	return sent, err
 }
 
 // Waiting returns how many calls wait to be sent.

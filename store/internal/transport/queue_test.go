@@ -17,7 +17,7 @@ import (
 const budget, timeout = 20 * time.Millisecond, 750 * time.Millisecond
 
 func options() Options {
-	return Options{Budget: budget, Timeout: timeout, Workers: 4, Batch: 8, Waiting: 64, PerKey: 16, ProbeEvery: 250 * time.Millisecond}
+	return Options{Mark: NewMark(algorithm.FixedWindow), Budget: budget, Timeout: timeout, Workers: 4, Batch: 8, Waiting: 64, PerKey: 16, ProbeEvery: 250 * time.Millisecond}
 }
 
 var hourly = func() *weir.Limit {
@@ -85,8 +85,9 @@ func TestResults(t *testing.T) {
 		}, CallerGone, false, false, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			opt, opened := options(), 0
+			opt, opened, unanswered := options(), 0, 0
 			opt.Workers = 6
+			opt.Tuning.Failed = func(error) { unanswered++ }
 			opt.Opened = func(error) { opened++ }
 			run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 				d.draw = func(int, *Call) fate { return x.fate }
@@ -109,6 +110,7 @@ func TestResults(t *testing.T) {
 					if took := w.now - start; took > clock.Node(budget.Microseconds()) {
 						t.Errorf("took %d µs", took)
 					}
+					w.sleep(budget) // or what is silent is so once
 				}
 				w.sleep(2 * budget)
 				if q.IsOpen() != x.opens || (opened == 1) != x.opens {
@@ -116,6 +118,10 @@ func TestResults(t *testing.T) {
 				}
 				if st := q.Stats(); st.Failed != x.failed {
 					t.Errorf("%+v", st)
+				}
+				_, err := q.Later(alone("later"))
+				if n := unanswered; err == nil && n > 0 || err != nil && n != 1 {
+					t.Errorf("%v, and %d calls are noted that no decision waits for", err, n)
 				}
 				if !x.opens {
 					return
@@ -168,10 +174,16 @@ func TestUnsent(t *testing.T) {
 			}
 			d.draw = func(int, *Call) fate { return fate{runs: true, after: lasts} }
 			for n := range 7 {
+				if stuck && n > 3 {
+					break
+				}
 				w.Go(func() { _, _ = q.Do(context.Background(), alone(fmt.Sprint("a", n))) })
+				if stuck {
+					w.sleep(budget)
+				}
 			}
 			w.sleep(time.Millisecond)
-			for q.shards[0].live == 0 {
+			for !stuck && q.shards[0].live == 0 {
 				w.sleep(time.Millisecond)
 			}
 			_, err := q.Do(context.Background(), alone("b"))
@@ -300,7 +312,9 @@ func TestBudget(t *testing.T) {
 // Background calls are judged by the timeout, take at most a quarter of the calls, and
 // leave the rest to decisions.
 func TestBackground(t *testing.T) {
-	run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
+	opt := options()
+	opt.Workers, opt.Batch = 8, 4
+	run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 		d.draw = func(_ int, c *Call) fate {
 			if c.class == Background {
 				if c.Within != timeout {
@@ -329,12 +343,13 @@ func TestBackground(t *testing.T) {
 		d.draw = func(int, *Call) fate { return fate{after: 800 * time.Millisecond} }
 		for n := range 5 {
 			w.Go(func() {
+				w.sleep(time.Duration(n) * budget)
 				if _, err := q.Later(alone(fmt.Sprint("c", n))); err == nil || !MayRun(err) {
 					t.Errorf("%v", err)
 				}
 			})
 		}
-		w.sleep(740 * time.Millisecond)
+		w.sleep(740*time.Millisecond + 4*budget)
 		if q.IsOpen() {
 			t.Error("open before the timeout was over")
 		}
@@ -565,7 +580,7 @@ func TestStallIsFoundWhoeverWaits(t *testing.T) {
 			d.draw = func(int, *Call) fate { return fate{after: 5 * time.Second} }
 			for n := range 5 {
 				w.Go(func() {
-					w.sleep(time.Duration(n) * time.Millisecond)
+					w.sleep(time.Duration(n) * budget)
 					ctx := context.Background()
 					if leave {
 						ctx = w.within(time.Millisecond)
@@ -576,8 +591,86 @@ func TestStallIsFoundWhoeverWaits(t *testing.T) {
 			w.sleep(time.Second)
 		})
 	}
-	if len(at) != 1 || !at[1+clock.Node((budget+4*time.Millisecond).Microseconds())] {
+	if len(at) != 1 || !at[1+clock.Node(5*budget.Microseconds())] {
 		t.Errorf("opened at %v", at)
+	}
+}
+
+// One silence is one failure, however many wait: a server that gets no turn for less than
+// five budgets is not out, and one that gets none for longer is. Calls that it refuses are
+// not silent.
+func TestSilenceIsOneFailure(t *testing.T) {
+	for _, x := range []struct {
+		lasts time.Duration
+		says  *Result
+		opens bool
+	}{
+		{80 * time.Millisecond, nil, false},
+		{130 * time.Millisecond, nil, true},
+		{time.Millisecond, &Result{Outcome: Failed, Err: errDown}, true},
+	} {
+		for callers := range 17 {
+			opt, opened := options(), clock.Node(0)
+			run(t, uint64(callers), 1, opt, func(w *world, d *servers, q *Queue) {
+				q.opt.Opened = func(error) { opened = w.now }
+				begun := w.now
+				d.draw = func(int, *Call) fate {
+					if end := begun + clock.Node(x.lasts.Microseconds()); w.now < end {
+						return fate{runs: true, after: time.Duration(end-w.now) * time.Microsecond, result: x.says}
+					}
+					return fate{runs: true, after: time.Millisecond}
+				}
+				for c := range callers {
+					w.Go(func() {
+						for n := range 10 {
+							_, _ = q.Do(context.Background(), alone(fmt.Sprint(c, "-", n)))
+						}
+					})
+				}
+				w.sleep(time.Second)
+			})
+			if opens := opened > 0; opens != x.opens && callers > 4 {
+				t.Errorf("%d callers, silent for %s: open %v", callers, x.lasts, opens)
+			}
+			if opened > clock.Node(6*budget.Microseconds()) {
+				t.Errorf("%d callers: open after %d µs", callers, opened)
+			}
+		}
+	}
+}
+
+// While no call of a shard is in flight, as the node gives its workers no turn, the store is
+// not waited for: its budget begins when it is asked. What is in flight has its budget alone.
+func TestTimeOfTheNodeIsNotTheStores(t *testing.T) {
+	for _, x := range []struct {
+		turn, lasts time.Duration
+		answered    bool
+	}{
+		{0, budget - time.Millisecond, true},
+		{0, budget + time.Millisecond, false},
+		{50 * time.Millisecond, budget - time.Millisecond, true},
+		{50 * time.Millisecond, budget + time.Millisecond, false},
+		{time.Hour, time.Millisecond, false}, // nobody can wait for that
+	} {
+		simulate(t, 1, func(w *world) {
+			d, env := newServers(w, 1), w.env()
+			begin := env.Go
+			env.Go = func(f func()) { begin(func() { w.sleep(x.turn); f() }) }
+			q := New(d, env, options())
+			d.draw = func(int, *Call) fate { return fate{runs: true, after: x.lasts} }
+			start := w.now
+			ops := spend("k")
+			_, err := q.Do(context.Background(), ops)
+			if (err == nil) != x.answered {
+				t.Errorf("a turn after %s, an answer after %s: %v", x.turn, x.lasts, err)
+			}
+			took := time.Duration(w.now-start) * time.Microsecond
+			if most := x.turn + budget; took > most && took > time.Second+budget {
+				t.Errorf("a turn after %s: took %s", x.turn, took)
+			}
+			w.sleep(2 * x.turn)
+			q.Close()
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"os"
 
 	"github.com/weirlimit/weir"
 )
@@ -36,9 +37,19 @@ const (
 // Reasons why a call has no answer.
 var (
 	ErrOpen = errors.New("the shared store is away")
-	ErrLate = errors.New("no answer from the shared store in time")
+	ErrLate = error(lateError{})
 	ErrBusy = errors.New("too many calls of the shared store are under way")
 )
+
+// lateError is the error of a store that has a timeout.
+type lateError struct{}
+
+func (lateError) Error() string {
+	return "no answer from the shared store in time; if it is well, raise timeout= in its URL"
+}
+
+// Unwrap serves errors.Is.
+func (lateError) Unwrap() error { return os.ErrDeadlineExceeded }
 
 // A Result says how a call without an answer ended. It is the error that the methods of
 // [Queue] return, and what a driver hands to [Call.Finish].

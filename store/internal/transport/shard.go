@@ -29,6 +29,8 @@ type shard struct {
 	working    int
 	watched    bool
 	breaker    Breaker
+	lateAt     clock.Node // when the breaker heard last that a call is late
+	starved    starved
 }
 
 // enter queues a call for a caller who waits so long, unless there is no room or the shard is open.
@@ -38,8 +40,9 @@ func (s *shard) enter(c *Call, waits time.Duration) *Result {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.entered = s.q.env.Now()
+	c.entered, c.starved = look(s), s.starved.total
 	c.ends = c.entered.Add(waits.Microseconds())
+	c.until = c.ends
 	if s.live >= s.q.opt.Waiting {
 		return s.busy()
 	}
@@ -82,7 +85,7 @@ func (s *shard) run() {
 func (s *shard) next(batch []*Call) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.q.env.Now()
+	now := look(s)
 	for len(batch) < s.q.opt.Batch {
 		c := s.pop()
 		if c == nil {
@@ -115,6 +118,7 @@ func (s *shard) next(batch []*Call) []*Call {
 // open.
 func (s *shard) leave(c *Call, r *Result) bool {
 	s.mu.Lock()
+	look(s)
 	// What was sent before has waited for longer.
 	opened := r.Outcome == Late && s.recordResult(c.ends)
 	ended := c.state == finished
@@ -158,6 +162,7 @@ func (c *Call) Finish(r *Result) {
 		ended(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, err, c.report)
 	}
 	s.mu.Lock()
+	look(s)
 	i := slices.Index(s.flight, c)
 	s.flight = slices.Delete(s.flight, i, i+1)
 	if c.class == Background {
@@ -167,7 +172,8 @@ func (c *Call) Finish(r *Result) {
 	s.release(c)
 	if len(c.with) > 0 && r == nil {
 		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
-			c.Ops[i].Charged = c.Ops[i].Decision.Allowed()
+			o := &c.Ops[i]
+			o.Answer = o.WithCharge(o.Decision.Allowed(), false)
 		}
 	}
 	var left []*Call

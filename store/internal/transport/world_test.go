@@ -50,7 +50,7 @@ func simulate(t testing.TB, seed uint64, f func(w *world)) *world {
 }
 
 func (w *world) env() *Env {
-	return &Env{Now: func() clock.Node { return w.now }, Go: w.Go, Park: w.Park}
+	return &Env{Now: func() clock.Node { return w.now }, Go: w.Go, Park: w.Park, Rand: w.rnd.Uint64}
 }
 
 // step lets one task run that can, at the next instant at which one can.

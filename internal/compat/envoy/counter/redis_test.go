@@ -302,8 +302,8 @@ func TestRedisRefusals(t *testing.T) {
 		"nobody there": {counter.RedisServer{URL: "127.0.0.1:1"}, "127.0.0.1:1"},
 		"type":         {counter.RedisServer{URL: redis.Addr, Type: "ring"}, "unrecognized redis type ring"},
 		"sentinel":     {counter.RedisServer{URL: "primary", Type: "sentinel"}, "expected master name and a list of urls"},
-		"URL":          {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/x"}, "redis://*****@"},
-		"no URL":       {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/%zz"}, "redis://*****@"},
+		"URL":          {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/x"}, "redis://xxxxx@"},
+		"no URL":       {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/%zz"}, "redis://xxxxx@"},
 		"password":     {counter.RedisServer{URL: redis.Addr, Auth: "user:geheim"}, "WRONGPASS"},
 	} {
 		_, err := counter.OpenRedis(t.Context(), counter.RedisOptions{Server: c.server})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 const (
@@ -76,7 +78,7 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	}
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("redis %s: %w", Masked(s.URL), err)
+		return nil, fmt.Errorf("redis %s: %w", redact.URL(s.URL), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
@@ -86,7 +88,7 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	}
 	if err != nil {
 		client.Close()
-		return nil, fmt.Errorf("redis %s: %w", Masked(s.URL), err)
+		return nil, fmt.Errorf("redis %s: %w", redact.URL(s.URL), err)
 	}
 	c := &redisClient{client: client, conns: conns, timeout: s.timeout(), queue: make(chan *job, queued), stop: make(chan struct{})}
 	c.jobs.New = func() any { return &job{done: make(chan struct{}, 1)} }

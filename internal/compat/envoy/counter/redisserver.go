@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // RedisServer says where a Redis is. What the comments name in capitals is the
@@ -132,7 +134,7 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 		u, err := url.Parse(text)
 		if err != nil {
 			// What url says holds the password.
-			return 0, fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", Masked(text))
+			return 0, fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", redact.URL(text))
 		}
 		q := u.Query()
 		secret, _ := u.User.Password()
@@ -140,7 +142,7 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 		*password = cmp.Or(*password, secret, q.Get("password"))
 		if name := cmp.Or(strings.TrimPrefix(u.Path, "/"), q.Get("db")); name != "" {
 			if db, err = strconv.Atoi(name); err != nil || db < 0 {
-				return 0, fmt.Errorf("redis %s: the database %q is no number", Masked(text), name)
+				return 0, fmt.Errorf("redis %s: the database %q is no number", redact.URL(text), name)
 			}
 		}
 		if addrs[i] = u.Host; u.Port() == "" {
@@ -148,20 +150,6 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 		}
 	}
 	return db, nil
-}
-
-// Masked returns a list of addresses and URLs without the passwords in them.
-func Masked(urls string) string {
-	list := strings.Split(urls, ",")
-	for i, u := range list {
-		if at := strings.LastIndexByte(u, '@'); at >= 0 {
-			scheme, _, isURL := strings.Cut(u, "://")
-			if list[i] = "*****" + u[at:]; isURL {
-				list[i] = scheme + "://" + list[i]
-			}
-		}
-	}
-	return strings.Join(list, ",")
 }
 
 // connections counts the connections to a server.

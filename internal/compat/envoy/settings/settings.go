@@ -20,6 +20,7 @@ type Settings struct {
 	GRPCPort              int           `env:"GRPC_PORT" default:"8081" doc:"port of the gRPC listener"`
 	GRPCMaxConnectionAge  time.Duration `env:"GRPC_MAX_CONNECTION_AGE" default:"24h" doc:"a gRPC connection older than this (give or take a tenth) is told to go away"`
 	GRPCMaxAgeGrace       time.Duration `env:"GRPC_MAX_CONNECTION_AGE_GRACE" default:"1h" doc:"how long calls on such a connection may go on"`
+	DrainDelay            time.Duration `env:"WEIR_DRAIN_DELAY" default:"0s" doc:"how long gRPC calls are still answered after SIGTERM while health fails: above what Envoy's health checks need" differs:"not there; connections end at once"`
 	GRPCServerUseTLS      bool          `env:"GRPC_SERVER_USE_TLS" default:"false" doc:"TLS on the gRPC listener"`
 	GRPCServerTLSCert     string        `env:"GRPC_SERVER_TLS_CERT" doc:"certificate chain, PEM; read again when it changes. It and its key lie in one directory"`
 	GRPCServerTLSKey      string        `env:"GRPC_SERVER_TLS_KEY" doc:"private key, PEM; read again when it changes"`

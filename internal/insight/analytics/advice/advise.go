@@ -27,7 +27,7 @@ func Advise(f *Figures) Answer {
 		a.NoAdvice = ""
 	case a.NoAdvice != "":
 	case slices.Contains(a.Badges, TooTight):
-		a.NoAdvice = fmt.Sprintf("one sampled client in twenty uses more than %s of it, and those that it refused give no reason to change it", percent(tightPeak))
+		a.NoAdvice = fmt.Sprintf("one sampled client in twenty uses more than %s of it; those that it refused do not look legitimate, so no other number is proposed", percent(tightPeak))
 	default:
 		a.NoAdvice = "nothing in the figures calls for a change"
 	}
@@ -57,7 +57,8 @@ func (a *Answer) idle(f *Figures) {
 	}
 	a.badge(NeverHit)
 	if tight {
-		return // it is about to be hit
+		a.NoAdvice = fmt.Sprintf("one sampled client in twenty uses more than %s of it: it is about to be hit", percent(tightPeak))
+		return
 	}
 	if s := f.Sample; s.Clients >= looseClients && float64(s.Max) < looseShare*float64(f.Allowance) {
 		a.badge(TooLoose)

@@ -7,29 +7,18 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
-
 	"github.com/weirlimit/weir/internal/insight/analytics"
-	"github.com/weirlimit/weir/internal/insight/queue/nats"
+	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
+	"github.com/weirlimit/weir/internal/testing/queuetest/brokers"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // sharedQueue: two services share one real queue and one database: each event is
 // counted once, and what they tell is the traffic.
 func sharedQueue(t *testing.T, server *servertest.PostgresServer) {
-	broker, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker.Start()
-	defer broker.WaitForShutdown()
-	defer broker.Shutdown()
-	if !broker.ReadyForConnections(2 * time.Minute) {
-		t.Fatal("the broker did not start")
-	}
-	url := broker.ClientURL() + "/WEIR"
-	queue, err := nats.Open(url, slog.New(slog.DiscardHandler))
+	url := "amqp://guest:guest@" + brokers.RabbitMQ(t).Addr + "?queue=weir"
+	queue, err := rabbitmq.Open(url, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +36,7 @@ func sharedQueue(t *testing.T, server *servertest.PostgresServer) {
 	var services []*analytics.Service
 	var life sync.WaitGroup
 	for range 2 {
-		source, err := nats.Consume(url, slog.New(slog.DiscardHandler))
+		source, err := rabbitmq.Consume(url, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

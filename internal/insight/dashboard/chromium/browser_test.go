@@ -28,9 +28,23 @@ var update = flag.Bool("update", false, "take the screenshots in docs/images/ an
 // command is the path of the built command. Set once by TestMain.
 var command string
 
+// chromium is the browser of all tests, started by the first that needs it and stopped by
+// TestMain: each test has a profile of its own in it.
+var chromium struct {
+	start sync.Once
+	ctx   context.Context
+	stop  func()
+	err   error
+}
+
 func TestMain(m *testing.M) { os.Exit(build(m)) }
 
 func build(m *testing.M) int {
+	defer func() {
+		if chromium.stop != nil {
+			chromium.stop()
+		}
+	}()
 	// One that is built already can be tried instead.
 	if command = os.Getenv("WEIR_COMMAND"); command != "" {
 		return m.Run()
@@ -61,26 +75,51 @@ type tab struct {
 	expected []string
 }
 
-// browse starts a browser that faces the given admin port.
-func browse(t *testing.T, base string) *tab {
-	t.Helper()
+// startChromium starts the browser at a path, with its profiles in a folder of its own.
+func startChromium(path string) (ctx context.Context, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "weir-chromium")
+	if err != nil {
+		return nil, nil, err
+	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(servertest.Binary(t, "chromium")), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir),
 		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("no-first-run", true),
 		// The tests' own servers alone are reached, whatever a browser would like.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 	)
-	alloc, cancelAlloc := chromedp.NewExecAllocator(t.Context(), opts...)
-	ctx, cancelTab := chromedp.NewContext(alloc, chromedp.WithErrorf(t.Logf))
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	stop = func() {
+		// It is to be gone before its folder goes; how it went does not matter.
+		_ = chromedp.Cancel(ctx)
+		cancel()
+		cancelAlloc()
+		_ = os.RemoveAll(dir)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return ctx, stop, nil
+}
+
+// browse opens a window with a profile of its own that faces the given admin port.
+func browse(t *testing.T, base string) *tab {
+	t.Helper()
+	path := servertest.Binary(t, "chromium")
+	chromium.start.Do(func() { chromium.ctx, chromium.stop, chromium.err = startChromium(path) })
+	if chromium.err != nil {
+		t.Fatal(chromium.err)
+	}
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
 	b := &tab{t: t, ctx: ctx, base: base}
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(ctx); err != nil {
 			t.Logf("browser: %v", err)
 		}
-		cancelTab()
-		cancelAlloc()
+		cancel()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, f := range b.faults {
@@ -95,6 +134,8 @@ func browse(t *testing.T, base string) *tab {
 	}
 	b.run(
 		call(log.Enable, struct{}{}),
+		// Of several windows each has the focus.
+		call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 		// A violation of the policy is told to the page before anything else.
 		call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 			Source: `document.addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sample))`}),

@@ -1,6 +1,8 @@
 package chromium
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,16 +19,16 @@ func TestDegraded(t *testing.T) {
 	b.width(narrow)
 	b.open("/system")
 	b.until(`document.querySelector("[data-test=tiles]").innerText.includes("shared") && document.querySelector("[data-test=live], [data-test=tiles]")`)
-	b.until(`document.querySelector("[data-test=tiles]").innerText.includes("edge-1") && !document.querySelector("[data-test=degraded]")`)
+	b.until(`document.querySelector("[data-test=tiles]").innerText.includes("edge-1") && !document.querySelector("[data-test=alarm]")`)
 	redis.Kill(t)
-	b.await(2*patience, `document.querySelector("[data-test=degraded]")?.textContent.includes("is down for node edge-1")`)
+	b.await(2*patience, `document.querySelector("[data-test=alarm]")?.textContent.includes("is down for node edge-1")`)
 	b.await(2*patience, `document.querySelector("[data-test=tiles]").innerText.includes("down")`)
 	for _, fault := range js[[]string](b, examine) {
 		t.Errorf("with the banner: %s", fault)
 	}
 	b.press(".banner", "System")
 	b.open("/rules")
-	b.until(`document.querySelector("[data-test=degraded]")`)
+	b.until(`document.querySelector("[data-test=alarm]")`)
 	// What needs the store, as a client without a lease does, says that it cannot, and the
 	// page goes on.
 	b.expect("status of 503")
@@ -35,6 +37,33 @@ func TestDegraded(t *testing.T) {
 	if text := js[string](b, `document.querySelector("[data-test=decision], [role=alert]").textContent`); !strings.Contains(text, "Degraded") && !strings.Contains(text, "did not answer") {
 		t.Errorf("explain without a store says %q", text)
 	}
+}
+
+// TestRefusedRules breaks the rules file of a node: every page says that it was not taken,
+// until it is.
+func TestRefusedRules(t *testing.T) {
+	t.Parallel()
+	n := serve(t)
+	b := browse(t, n.admin)
+	b.width(narrow)
+	b.open("/")
+	b.until(`document.querySelector("[data-figure=live-total]") && !document.querySelector("[data-test=alarm]")`)
+	file := filepath.Join(n.dir, "rules.yaml")
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(strings.Replace(ruleFile, "/hour", "/huor", 1))
+	for _, path := range []string{"/", "/rules", "/clients", "/accuracy", "/upstream", "/system", "/explain", "/audit"} {
+		b.open(path)
+		b.await(2*patience, `document.querySelector("[data-test=alarm]")?.textContent.includes("unknown unit")`)
+		for _, fault := range js[[]string](b, examine) {
+			t.Errorf("%s with the alarm: %s", path, fault)
+		}
+	}
+	put(ruleFile)
+	b.await(2*patience, `!document.querySelector("[data-test=alarm]")`)
 }
 
 // TestAnalyticsOff runs without what keeps figures.

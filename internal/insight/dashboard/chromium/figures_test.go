@@ -123,7 +123,7 @@ func TestFigures(t *testing.T) {
 		}
 		b.open("/rules?live=0")
 		for _, r := range admins[ruleList](n, "/v1/analytics/rules", hour).Rules {
-			row := js[string](b, fmt.Sprintf(`[...document.querySelectorAll("[data-test=rules] tbody tr")].find((r) => r.querySelector("th a")?.textContent === %s)?.textContent ?? "none"`, quote(r.Rule)))
+			row := js[string](b, fmt.Sprintf(`[...document.querySelectorAll("[data-test=rules] tbody tr")].find((r) => r.querySelector("th a")?.title === %s)?.textContent ?? "none"`, quote(r.Rule)))
 			for _, want := range []int64{r.Decisions, r.Counts["refused"], r.Keys} {
 				if !strings.Contains(row, written(want)) {
 					t.Errorf("the row of %s has no %s: %s", r.Rule, written(want), row)

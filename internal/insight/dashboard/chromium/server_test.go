@@ -59,6 +59,7 @@ routes:
 // node is a running command.
 type node struct {
 	t           *testing.T
+	dir         string // has rules.yaml
 	api, admin  string
 	proc        *servertest.Process
 	bearerToken string
@@ -91,7 +92,7 @@ func serveRules(t *testing.T, rules string, args ...string) *node {
 		"--upstream", upstream.URL, "--trust", "127.0.0.1", "--events-node", "edge-1"}, args...)...)
 	cmd.Dir = dir
 	p := servertest.Serve(t, cmd, "http", "admin")
-	return &node{t: t, proc: p, api: p.URL("http"), admin: p.URL("admin")}
+	return &node{t: t, dir: dir, proc: p, api: p.URL("http"), admin: p.URL("admin")}
 }
 
 // ask sends a request and returns the answer's body.

@@ -53,13 +53,13 @@ descriptors:
 		{"bucket", "bucket", "token_bucket", minute, 20, []string{"bucket=x"}, []string{"other=x"}, "7/minute token_bucket burst 20"},
 		{"shadowed", "shadowed", "sliding_window", minute, 0, []string{"shadowed=x"}, []string{"other=x"}, "shadow"},
 		{"held", "held", "concurrency", 30_000, 0, []string{"held=x"}, []string{"other=x"}, "7 at once"},
-		{"yes=off", "yes=off", "sliding_window", minute, 0, []string{"yes=off"}, []string{"yes=on"}, "7/minute"},
-		{`path="/a \"b\"/c=d"`, `path="/a \"b\"/c=d"`, "sliding_window", minute, 0, []string{`path=/a "b"/c=d`}, []string{"path=/a"}, "7/minute"},
-		{`path="/x\ufeff\U0010fffe\u2028\uffff"`, `path="/x\ufeff\U0010fffe\u2028\uffff"`, "sliding_window", minute, 0, []string{"path=/x\ufeff\U0010fffe\u2028\uffff"}, []string{"path=/x"}, "7/minute"},
-		{`path="/login"/remote_address`, `path="/login"/remote_address`, "fixed_window", minute, 0, []string{"path=/login", "remote_address=192.0.2.1"}, []string{"remote_address=192.0.2.1"}, "7/minute fixed_window"},
+		{"yes=off", "yes off", "sliding_window", minute, 0, []string{"yes=off"}, []string{"yes=on"}, "7/minute"},
+		{`path="/a \"b\"/c=d"`, `"/a \"b\"/c=d"`, "sliding_window", minute, 0, []string{`path=/a "b"/c=d`}, []string{"path=/a"}, "7/minute"},
+		{`path="/x\ufeff\U0010fffe\u2028\uffff"`, `"/x\ufeff\U0010fffe\u2028\uffff"`, "sliding_window", minute, 0, []string{"path=/x\ufeff\U0010fffe\u2028\uffff"}, []string{"path=/x"}, "7/minute"},
+		{`path="/login"/remote_address`, "/login by remote_address", "fixed_window", minute, 0, []string{"path=/login", "remote_address=192.0.2.1"}, []string{"remote_address=192.0.2.1"}, "7/minute fixed_window"},
 		{"user", "minute", "sliding_window", minute, 0, []string{"user=bob", "plan=pro"}, []string{"user=bob"}, "7/minute sliding_window"},
-		{"user", "user[plan=big-*]", "sliding_window", day, 0, []string{"user=bob", "plan=big-one"}, []string{"user=bob", "plan=pro"}, "7/day sliding_window"},
-		{"user", `user["acme corp"]`, "sliding_window", 150_000, 0, []string{"user=acme corp"}, []string{"user=bob"}, "7/2m30s sliding_window"},
+		{"user", "user of plan big-*", "sliding_window", day, 0, []string{"user=bob", "plan=big-one"}, []string{"user=bob", "plan=pro"}, "7/day sliding_window"},
+		{"user", `user of "acme corp"`, "sliding_window", 150_000, 0, []string{"user=acme corp"}, []string{"user=bob"}, "7/2m30s sliding_window"},
 	}
 	end := time.Now().Truncate(time.Minute)
 	var events []event.Event

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
 // maxDial bounds one attempt to connect.
@@ -32,7 +30,7 @@ func newClient(p *endpoint) (*kgo.Client, context.CancelFunc, error) {
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, maxDial)
 		defer cancel()
-		conn, err := broker.Dial(ctx, p.tls, network, addr)
+		conn, err := p.files.Dial(ctx, &net.Dialer{}, p.tls, network, addr)
 		if err != nil {
 			return nil, err
 		}

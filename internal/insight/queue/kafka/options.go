@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/weirlimit/weir/internal/backoff"
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
@@ -35,6 +36,7 @@ type endpoint struct {
 	topic, group string
 	log          *slog.Logger
 	tls          *tls.Config // nil: none
+	files        certfile.Client
 	options      []kgo.Opt
 }
 
@@ -43,7 +45,7 @@ func parse(url string, log *slog.Logger) (*endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	p := &endpoint{topic: a.Path, group: a.Parameter("group", "weir"), log: log, tls: a.TLS}
+	p := &endpoint{topic: a.Path, group: a.Parameter("group", "weir"), log: log, tls: a.TLS, files: a.Files}
 	if err := checkTopic(p.topic); err != nil {
 		return nil, fmt.Errorf("queue %s: %w", a.Text, err)
 	}

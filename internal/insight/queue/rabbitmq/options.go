@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
@@ -20,6 +21,7 @@ var form = broker.Form{
 type endpoint struct {
 	log         *slog.Logger
 	tls         *tls.Config // nil: none
+	files       certfile.Client
 	hosts       []string
 	vhost       string
 	queue, kind string
@@ -32,7 +34,7 @@ func parse(url string, log *slog.Logger) (*endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue rabbitmq: %w", err)
 	}
-	p := &endpoint{log: log, tls: a.TLS, hosts: a.Hosts, vhost: cmp.Or(a.Path, "/"), queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum"),
+	p := &endpoint{log: log, tls: a.TLS, files: a.Files, hosts: a.Hosts, vhost: cmp.Or(a.Path, "/"), queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum"),
 		user: a.User, password: a.Password}
 	if n := 255 - len(broker.DeadLetterSuffix); len(p.queue) > n {
 		return nil, fmt.Errorf("queue %s: the queue's name has more than %d bytes", a.Text, n)

@@ -57,7 +57,7 @@ func (p *endpoint) connect(ctx context.Context) (*session, error) {
 func (p *endpoint) connectTo(ctx context.Context, host string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxDial)
 	defer cancel()
-	nc, err := broker.Dial(ctx, p.tls, "tcp", host)
+	nc, err := p.files.Dial(ctx, &net.Dialer{}, p.tls, "tcp", host)
 	if err != nil {
 		return nil, err
 	}

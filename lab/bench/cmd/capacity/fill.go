@@ -80,7 +80,11 @@ func leaseTaker(l *weir.Limiter, name string, held bool) asker {
 		if err != nil || !d.Allowed() {
 			return false
 		}
-		return held || l.Release(ctx, r) == nil
+		if held {
+			return true
+		}
+		released, err := l.Release(ctx, r)
+		return released && err == nil
 	}
 }
 

@@ -23,6 +23,8 @@ export interface LiveState {
   queue_up: boolean;
   degraded: boolean;
   store_up: boolean;
+  /** What else is wrong, a sentence each. */
+  alarms?: string[];
 }
 
 /** A limit on the node: in the span, and since the node started. */

@@ -2,6 +2,7 @@ import { untrack } from "svelte";
 
 import { ApiError, get } from "./api.ts";
 import { clock } from "./clock.svelte.ts";
+import { uncounted } from "./uncounted.svelte.ts";
 
 /** How long an answer to another question may be shown without a word, in milliseconds. */
 const patience = 300;
@@ -100,6 +101,7 @@ export class Query<T> {
       (data) =>
         done(() => {
           this.data = data;
+          uncounted.hear(data);
           this.answered = question;
           this.error = undefined;
         }),

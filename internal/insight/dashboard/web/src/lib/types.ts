@@ -17,6 +17,8 @@ export interface Coverage {
   basis: string;
   /** How many keys there are for each one whose allowed decisions are recorded; 0: none. */
   sample_one_in: number;
+  /** From when on decisions are not counted yet. */
+  uncounted?: { since: string; reason: string };
   loss: Loss;
   missing?: string[];
 }
@@ -641,7 +643,7 @@ export interface Guarantee {
   exact: boolean;
   /** The most that any period sees admitted; null where no number holds. */
   at_most: number | null;
-  over_admit: number;
+  over_admit: number | null;
   envelope: number;
   source: string;
   degraded: boolean;
