@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -91,13 +93,22 @@ func (h *History) Check(t testing.TB) {
 }
 
 func (h *History) check() porcupine.CheckResult {
-	model := porcupine.NondeterministicModel{
-		Partition:         byCounter,
-		Init:              func() []any { return []any{state{}} },
-		Step:              func(s, in, out any) []any { return step(s.(state), in.(weir.Op), out.(answer)) },
-		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+	for _, all := range byCounter(h.operations) {
+		o, ok := inOrder(all)
+		if !ok {
+			return porcupine.Illegal
+		}
+		model := porcupine.Model{
+			Init:              func() any { return states{{}: {}} },
+			Step:              func(s, in, out any) (bool, any) { return o.step(s.(states), in.(weir.Op), out.(ranked)) },
+			Equal:             func(a, b any) bool { return maps.Equal(a.(states), b.(states)) },
+			DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+		}
+		if got := porcupine.CheckOperationsTimeout(model, o.operations, time.Minute); got != porcupine.Ok {
+			return got
+		}
 	}
-	return porcupine.CheckOperationsTimeout(model.ToModel(), h.operations, time.Minute)
+	return porcupine.Ok
 }
 
 // byCounter divides a history by what is counted: each counter has an order of its own.
@@ -112,45 +123,7 @@ func byCounter(all []porcupine.Operation) [][]porcupine.Operation {
 		c := counter{in.Key, in.Limit.ID()}
 		parts[c] = append(parts[c], o)
 	}
-	var list [][]porcupine.Operation
-	for _, part := range parts {
-		list = append(list, part)
-	}
-	return list
-}
-
-// state is a row of cells, and the time of the last decision. It is comparable.
-type state struct {
-	cells string
-	now   int64
-	l     *weir.Limit // by whose numbers the cells are
-}
-
-// step returns what states an op leads to if it was answered so.
-func step(s state, o weir.Op, a answer) []any {
-	if a.unknown {
-		// Whether it was charged may depend on when: it is taken for both.
-		next := []any{s}
-		for _, v := range []weir.Verb{o.Commit(), weir.Force} {
-			forced := o
-			forced.Verb = v
-			if charged, _, after := decide(s, forced, s.now); charged && o.Verb != weir.Peek {
-				next = append(next, after)
-			}
-			if o.Verb == weir.Refund {
-				break
-			}
-		}
-		return next
-	}
-	if a.now < s.now {
-		return nil // the store's time does not go back
-	}
-	charged, d, next := decide(s, o, a.now)
-	if charged != a.charged || d.Remaining != a.decision.Remaining || d.RetryAfter != a.decision.RetryAfter || d.ResetAfter != a.decision.ResetAfter {
-		return nil
-	}
-	return []any{next}
+	return slices.Collect(maps.Values(parts))
 }
 
 // decide is what a store does with one op at now.
@@ -176,5 +149,5 @@ func decide(s state, o weir.Op, now int64) (charged bool, d weir.Decision, next 
 	for _, c := range cells {
 		row = binary.LittleEndian.AppendUint64(row, uint64(c))
 	}
-	return ops[0].Charged, ops[0].Decision, state{string(row), now, o.Limit}
+	return ops[0].Charged, ops[0].Decision, state{string(row), now, o.Limit, s.due}
 }

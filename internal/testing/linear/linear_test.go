@@ -3,8 +3,10 @@ package linear
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -63,6 +65,13 @@ func TestHistory(t *testing.T) {
 			err := take(ops)
 			if n == 10 {
 				ops[0].Decision.Remaining++
+			}
+			return err
+		}, porcupine.Illegal},
+		{"the store's time goes back", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			err := take(ops)
+			if n == 39 {
+				ops[0].Now -= 1_000_000
 			}
 			return err
 		}, porcupine.Illegal},
@@ -132,6 +141,72 @@ func TestLateRefund(t *testing.T) {
 		take(local, weir.Spend)
 		if got := h.check(); got != want {
 			t.Errorf("carried out %d times: %s, want %s", times, got, want)
+		}
+	}
+}
+
+// However many ops of many clients have no answer, the check ends: a tenth have none, of
+// which half are carried out, those that a node keeps much later.
+func TestManyWithoutAnswer(t *testing.T) {
+	for extra, want := range []porcupine.CheckResult{porcupine.Ok, porcupine.Illegal} {
+		local := memory.New(memory.Options{MaxBytes: 1 << 20})
+		defer local.Close()
+		l := weir.PerDay(300, algorithm.FixedWindow)
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		errLost := errors.New("the answer was lost")
+		h := History{Late: 20 * time.Microsecond}
+		var kept struct {
+			sync.Mutex
+			ops []weir.Op
+		}
+		var clients sync.WaitGroup
+		for i := range 12 {
+			rnd := rand.New(rand.NewPCG(1, uint64(i)))
+			s := altered{local, func(ops []weir.Op) error {
+				switch rnd.IntN(20) {
+				case 0:
+					return errors.Join(local.Take(t.Context(), ops), errLost)
+				case 1:
+					if ops[0].Verb != weir.Spend {
+						kept.Lock()
+						defer kept.Unlock()
+						kept.ops = append(kept.ops, ops[0])
+					}
+					return errLost
+				}
+				return local.Take(t.Context(), ops)
+			}}
+			clients.Go(func() {
+				for n := range 60 {
+					o := weir.Op{Key: "k", Limit: l, Cost: 1 + rnd.Int64N(3)}
+					if n%10 == 0 {
+						o.Verb, o.Role = []weir.Verb{weir.Force, weir.Refund}[rnd.IntN(2)], weir.Always
+					}
+					_, _ = h.Take(i, s, o)
+				}
+			})
+		}
+		clients.Wait()
+		for n := range len(kept.ops) {
+			if err := local.Take(t.Context(), kept.ops[n:n+1]); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = h.Take(0, local, weir.Op{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek})
+		}
+		if extra > 0 {
+			all := []weir.Op{{Key: "k", Limit: l, Cost: 300, Verb: weir.Refund, Role: weir.Always}}
+			if err := local.Take(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = h.Take(0, local, weir.Op{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek})
+		}
+		if got := h.check(); got != want {
+			t.Errorf("%d refunds of all: %s, want %s", extra, got, want)
+		}
+		if h.Unknown() < 40 {
+			t.Errorf("%d ops had no answer", h.Unknown())
 		}
 	}
 }
