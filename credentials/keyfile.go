@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/internal/yamldoc"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -179,15 +180,12 @@ func (b *keyBuilder) unknownColumn(line int, name string) error {
 }
 
 func (b *keyBuilder) readYAML(text []byte) error {
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for no users", b.path, strings.Join(keyColumns, ", "))
-	} else if err != nil {
-		return fmt.Errorf("%s: %w", b.path, err)
+	doc, fault := yamldoc.Read(text)
+	if fault != nil {
+		return b.fault(fault.Line, "%s", fault)
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: more than one YAML document", b.path)
+	if doc == nil {
+		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for no users", b.path, strings.Join(keyColumns, ", "))
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.SequenceNode {

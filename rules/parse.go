@@ -2,13 +2,11 @@ package rules
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/yamldoc"
 )
 
 // parse reads the document of src. It returns nil when there is none, or when it reported a fault.
@@ -22,18 +20,12 @@ func (r *report) parse(src []byte, opt *Options) *node {
 		r.add(&Error{Line: line, Column: column, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
 		return nil
 	}
-	var doc yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		r.syntax(src, err)
+	doc, fault := yamldoc.Read(src)
+	if fault != nil {
+		r.add(&Error{Line: fault.Line, Column: fault.Column, Msg: fault.Msg, Hint: fault.Hint})
 		return nil
 	}
-	if r.further(src, dec) {
-		return nil
-	}
-	if len(doc.Content) == 0 {
+	if doc == nil {
 		return nil
 	}
 	c := &converter{report: r, opt: opt, anchors: map[*yaml.Node]*node{}}
@@ -42,53 +34,6 @@ func (r *report) parse(src []byte, opt *Options) *node {
 		return nil
 	}
 	return n
-}
-
-// further reports a document behind the one that dec has read.
-func (r *report) further(src []byte, dec *yaml.Decoder) bool {
-	var next yaml.Node
-	err := dec.Decode(&next)
-	switch {
-	case errors.Is(err, io.EOF):
-		return false
-	case err != nil:
-		r.syntax(src, err)
-	default:
-		r.add(&Error{Line: next.Line, Column: next.Column, Msg: "a second document begins here",
-			Hint: "give each domain a file of its own"})
-	}
-	return true
-}
-
-// syntax reports an error of the YAML parser. Its text begins with the line,
-// except on the first line and where it knows none.
-func (r *report) syntax(src []byte, err error) {
-	e := &Error{}
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(msg, "line "); ok {
-		line, after, _ := strings.Cut(rest, ": ")
-		if n, err := strconv.Atoi(line); err == nil {
-			e.Line, msg = n, after
-		}
-	} else if !strings.HasPrefix(msg, "unknown anchor") {
-		e.Line = 1
-	}
-	if indentedByTab(src, e.Line) {
-		e.Hint = "indent with spaces, not with a tab"
-	}
-	e.Msg = "not YAML: " + msg
-	r.add(e)
-}
-
-// indentedByTab reports whether a tab is in the indentation of a line, which
-// YAML forbids.
-func indentedByTab(src []byte, line int) bool {
-	lines := bytes.SplitN(src, []byte("\n"), line+1)
-	if line < 1 || line > len(lines) {
-		return false
-	}
-	text := lines[line-1]
-	return bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t')
 }
 
 // invalidText returns the offset of the first byte that no YAML file has, or

@@ -26,7 +26,7 @@ func TestSyntaxErrors(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
-	f("a: b: c", "a.yaml:1: not YAML: mapping values are not allowed in this context")
+	f("a: b: c", `a.yaml:1: not YAML: mapping values are not allowed in this context (indent it as its neighbors are, or quote a text that holds ": ")`)
 	f("domain: a\ndescriptors: [\n", "a.yaml:2: not YAML: did not find expected node content")
 	f("\tx: y", "a.yaml:1: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")
 	f("domain: a\ndescriptors:\n\t- key: k\n", "a.yaml:3: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")

@@ -23,7 +23,7 @@ var floors = [][]string{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
 		"internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",
 		"internal/lateness", "internal/memlimit", "internal/recorder",
-		"internal/filewatch", "internal/redact", "internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",
+		"internal/filewatch", "internal/redact", "internal/regular", "internal/sketch", "internal/spell", "internal/yamldoc", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{

@@ -92,10 +92,10 @@ func TestFileErrors(t *testing.T) {
 	f("limits: [{a: b}]\n", ":1:10:", "limits: each must be a single value")
 	f("limits: {a: b}\n", ":1:9:", "limits must be a single value")
 	f("http: {listen: \n", "weir.yaml:1: not YAML: did not find")
-	f("a: b: c", "weir.yaml: not YAML: mapping values")
+	f("a: b: c", "weir.yaml:1: not YAML: mapping values")
 	f("a: &a [*a]\n", ":1:1:", "unknown key")
 	f("? [a]\n: b\n", "unknown key")
-	f("rules: a\n---\nrules: b\n", "more than one document")
+	f("rules: a\n---\nrules: b\n", ":2:1: a second document begins here")
 	f("identity:\n  proxies: {trused: x}\n", ":2:13:", `unknown key "identity.proxies.trused" (did you mean "trusted"?)`)
 	f("routes:\n  - path: /a\n    upsteam: http://h\n", ":3:5:", `unknown key "routes[0].upsteam" (did you mean "upstream"?)`)
 	f("routes:\n  - {path: /a, timeout: soon}\n", ":2:25:", `routes[0].timeout: "soon" is not a duration`)
@@ -442,11 +442,11 @@ func TestDocs(t *testing.T) {
 func TestCheckConfigNamesTheFileOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	for text, want := range map[string]string{
-		"limits: [5/minute]\n---\nlimits: [5/minute]\n": file + ": holds more than one document: keep the first",
+		"limits: [5/minute]\n---\nlimits: [5/minute]\n": file + ":2:1: a second document begins here (give each document a file of its own)",
 		"http: {listen: \n":                             file + ":1: not YAML: did not find expected node content",
 		"htp: {}\n":                                     file + `:1:1: unknown key "htp" (did you mean "http"?)`,
 		"http: 8080":                                    file + ":1:7: http must hold keys and values (write http: {listen: 8080})",
-		"a: b: c\n":                                     file + ": not YAML: mapping values",
+		"a: b: c\n":                                     file + ":1: not YAML: mapping values",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,21 +1,18 @@
 package server
 
 import (
-	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/internal/yamldoc"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -30,15 +27,12 @@ func (c *Config) Load(path string) error {
 	if err != nil {
 		return fmt.Errorf("configuration file: %w", err)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // nothing but comments
-	} else if err != nil {
-		return syntaxError(path, err)
+	doc, fault := yamldoc.Read(data)
+	if fault != nil {
+		return &rules.Error{File: path, Line: fault.Line, Column: fault.Column, Msg: fault.Msg, Hint: fault.Hint}
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return &rules.Error{File: path, Msg: "holds more than one document: keep the first"}
+	if doc == nil {
+		return nil // nothing but comments
 	}
 	f := file{path: path}
 	if other := otherFile(doc.Content[0]); other != "" {
@@ -47,18 +41,6 @@ func (c *Config) Load(path string) error {
 	}
 	f.section(reflect.ValueOf(c).Elem(), doc.Content[0], "")
 	return errors.Join(f.errs...)
-}
-
-// lineOf finds the line in what the YAML parser says.
-var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
-
-func syntaxError(path string, err error) error {
-	msg, line := err.Error(), 0
-	if m := lineOf.FindStringSubmatch(msg); m != nil {
-		line, _ = strconv.Atoi(m[1]) // of a file of a mebibyte, so it fits
-		msg = msg[len(m[0]):]
-	}
-	return &rules.Error{File: path, Line: line, Msg: "not YAML: " + strings.TrimPrefix(msg, "yaml: ")}
 }
 
 // file is a configuration file that is being read.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/internal/yamldoc"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -93,11 +94,11 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("%s: %d bytes are more than the %d that a file of cases can have", name, len(src), MaxFile)
 	}
 	f := &File{name: name}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	doc, fault := yamldoc.Read(src)
+	if fault != nil {
+		return nil, fmt.Errorf("%s:%d: %s", name, fault.Line, fault)
 	}
-	if len(doc.Content) == 0 {
+	if doc == nil {
 		return nil, fmt.Errorf("%s: the file is empty: write rules and cases", name)
 	}
 	if top := doc.Content[0]; find(top, "descriptors") != nil && find(top, "cases") == nil {
