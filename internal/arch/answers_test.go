@@ -51,6 +51,36 @@ func TestAnswersAreAssignedWhole(t *testing.T) {
 	}
 }
 
+// Answer.Set assigns every field of an answer.
+func TestAnswersAreSetWhole(t *testing.T) {
+	for _, p := range product(t) {
+		if p.PkgPath != "github.com/weirlimit/weir" {
+			continue
+		}
+		fields := p.Types.Scope().Lookup("Answer").Type().Underlying().(*types.Struct)
+		left := map[string]bool{}
+		for i := range fields.NumFields() {
+			left[fields.Field(i).Name()] = true
+		}
+		for _, f := range p.Syntax {
+			for _, decl := range f.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if !ok || fn.Name.Name != "Set" || fn.Recv == nil || types.ExprString(fn.Recv.List[0].Type) != "*Answer" {
+					continue
+				}
+				for _, to := range fn.Body.List[0].(*ast.AssignStmt).Lhs {
+					delete(left, to.(*ast.SelectorExpr).Sel.Name)
+				}
+			}
+		}
+		for name := range left {
+			t.Errorf("Answer.Set leaves %s as it was", name)
+		}
+		return
+	}
+	t.Fatal("the root package was not read")
+}
+
 // answerIn reports whether an operand is the whole answer of an op, or a part of it.
 func answerIn(info *types.Info, e ast.Expr) (whole, part bool) {
 	inside := false // what was left of it is a selector or an index

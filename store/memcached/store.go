@@ -155,7 +155,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		return nil
 	}
 	for i := range ops {
-		ops[i].Answer = ops[i].WithCharge(false, false)
+		ops[i].Answer = weir.Answer{Decision: ops[i].Decision, Now: ops[i].Now}
 	}
 	return s.explain(err)
 }

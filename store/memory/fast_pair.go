@@ -86,7 +86,7 @@ func (p *pair) spend(c *clock, a, b *weir.Op) bool {
 		askA.Verb = weir.Peek
 		decisionA = a.Limit.Algorithm.Step(rowA, a.Limit, askA)
 	}
-	a.Answer = weir.Answer{Decision: decisionA, Now: now, Charged: passed}
-	b.Answer = weir.Answer{Decision: decisionB, Now: now, Charged: passed}
+	a.Answer.Set(decisionA, now, 0, passed, false)
+	b.Answer.Set(decisionB, now, 0, passed, false)
 	return true
 }

@@ -51,6 +51,6 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	case weir.Refund: // of a key that has no room, a sketch takes nothing back
 		charged = d.Guarantee().Source != weir.FromSketch
 	}
-	o.Answer = weir.Answer{Decision: d, Now: now, Charged: charged}
+	o.Answer.Set(d, now, 0, charged, false)
 	return nil
 }

@@ -25,7 +25,7 @@ func (p *taken) look(o *weir.Op, now int64) {
 	if p.table != nil {
 		d = p.peek(o, now)
 	}
-	o.Answer = weir.Answer{Decision: d, Now: now}
+	o.Answer.Set(d, now, 0, false, false)
 }
 
 // peek returns what a Peek of o says.
@@ -88,7 +88,7 @@ func (p *taken) charge(o *weir.Op, now int64, moved bool) {
 		d.RetryAfter = retry
 	case p.overflow != nil:
 		if a.Verb == weir.Refund || !p.overflow.keeps() {
-			o.Answer = o.WithCharge(false, o.Borrowed)
+			o.Answer.Set(o.Decision, o.Now, 0, false, o.Borrowed)
 			return
 		}
 		a.Verb = weir.Force
@@ -104,7 +104,7 @@ func (p *taken) charge(o *weir.Op, now int64, moved bool) {
 	if retry != 0 && d.RetryAfter == 0 && o.Verb != weir.Refund {
 		d.RetryAfter = retry
 	}
-	o.Answer = o.WithDecision(d)
+	o.Answer.Set(d, o.Now, o.ChargedAt, o.Charged, o.Borrowed)
 }
 
 // others calls f with the places of the rows that the versions of o's limit would have,

@@ -85,7 +85,7 @@ func (d *decision) settlePart(ctx context.Context, ops []weir.Op) error {
 		a := looks[i].Decision
 		a.RetryAfter = 0
 		looks[i].Answer = looks[i].WithDecision(a)
-		ops[i].Answer = looks[i].WithCharge(true, false)
+		ops[i].Answer.Set(looks[i].Decision, looks[i].Now, 0, true, false)
 	}
 	return err
 }

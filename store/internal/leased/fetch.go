@@ -92,7 +92,7 @@ func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a 
 		if r, ok := d.limit.Algorithm.(weir.Refiller); ok {
 			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), lost)
 		}
-		a.lot, a.Answer = d.lot(lost, receipt, n.from, n.sent, a.sent, reported, 0), a.WithCharge(true, false)
+		a.lot, a.Answer = d.lot(lost, receipt, n.from, n.sent, a.sent, reported, 0), weir.Answer{Decision: a.Decision, Now: a.Now, Charged: true}
 	}
 	n.lost = 0
 	if n.End(); !a.Charged { // the store's clock was set, so when it was carried out is not known

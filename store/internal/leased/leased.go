@@ -105,7 +105,7 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 			a.ResetAfter, chargedAt = micros.Duration(named.ID-wall), first.Charged+clock.Store(d.early())
 		}
 	}
-	o.Answer = weir.Answer{Decision: a, Now: int64(d.Clock.Latest(now)), ChargedAt: int64(chargedAt), Charged: true}
+	o.Answer.Set(a, int64(d.Clock.Latest(now)), int64(chargedAt), true, false)
 	return true
 }
 

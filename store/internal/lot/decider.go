@@ -66,7 +66,7 @@ type Env struct {
 
 // Answer fills in the decision on an op that the node has made at now.
 func (v *Env) Answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
-	o.Answer = weir.Answer{Decision: a, Now: int64(v.Clock.Latest(now)), Charged: charged}
+	o.Answer.Set(a, int64(v.Clock.Latest(now)), 0, charged, false)
 }
 
 // A Flight is a fetch, renewal or push under way for an entry. What the store has refused

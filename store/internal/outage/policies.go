@@ -179,7 +179,7 @@ func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
 		// A node's store that is full takes nothing back: less is owed all the same.
 		if p.debt != nil {
 			p.back += u.change(p.debt, -asked.Cost, -taken) // what was paid meanwhile
-			o.Answer = o.WithCharge(true, o.Borrowed)
+			o.Answer.Set(o.Decision, o.Now, 0, true, o.Borrowed)
 		}
 	case p.debt == nil:
 		u.Lost.Add(uint64(taken))

@@ -18,7 +18,7 @@ func (u *Outage) returnUnits(o *weir.Op, units int64, sent bool) {
 		u.Returns.Stranded.Add(uint64(units))
 	default:
 		u.Returns.Add(lot.ReturnOf(o, units))
-		o.Answer = o.WithCharge(true, o.Borrowed)
+		o.Answer.Set(o.Decision, o.Now, 0, true, o.Borrowed)
 	}
 }
 

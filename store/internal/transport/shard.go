@@ -173,7 +173,7 @@ func (c *Call) Finish(r *Result) {
 	if len(c.with) > 0 && r == nil {
 		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
 			o := &c.Ops[i]
-			o.Answer = o.WithCharge(o.Decision.Allowed(), false)
+			o.Answer.Set(o.Decision, o.Now, 0, o.Decision.Allowed(), false)
 		}
 	}
 	var left []*Call
