@@ -111,7 +111,7 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
 		why += "; name the admin address of a node with --admin"
 	}
-	return nil, fmt.Errorf("%s responded %s%s", srv.at(path), res.Status, why)
+	return nil, srv.refusal(path, res, why)
 }
 
 // liveBody is a stream that ends when it is silent for too long.

@@ -20,7 +20,7 @@ type promoteCmd struct {
 	To     string        `name:"to" env:"-" required:"" placeholder:"MODE" help:"shadow, a percentage of keys such as 10%, off, or none: as the rules file says."`
 	Limit  string        `name:"limit" env:"-" placeholder:"NAME" help:"Which of the rule's limits; all of them when left out."`
 	For    string        `name:"for" env:"-" placeholder:"DURATION" help:"How long the mode holds, such as 1h; until it is taken back when left out."`
-	Reason string        `name:"reason" env:"-" required:"" placeholder:"TEXT" help:"Why, for whoever looks after this later."`
+	Reason string        `name:"reason" env:"-" placeholder:"TEXT" help:"Why, for whoever looks after this later."`
 	Guard  string        `name:"guard" env:"-" placeholder:"N%" help:"Go back to the earlier mode when more than this share of the decisions is refused."`
 	Watch  time.Duration `name:"watch" env:"-" default:"5m" placeholder:"DURATION" help:"How long --guard watches."`
 	Least  uint64        `name:"least" env:"-" default:"100" placeholder:"N" help:"Decisions that --guard needs to judge by."`
@@ -37,41 +37,17 @@ type modeQuestion struct {
 	Mode    string `json:"mode"`
 	Percent int64  `json:"percent,omitempty"`
 	Seconds int64  `json:"seconds,omitempty"`
-	Reason  string `json:"reason"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // modesState is its answer, and that of GET /v1/admin/modes.
 type modesState struct {
-	Limits []limitMode `json:"limits"`
-	YAML   string      `json:"yaml"`
+	Limits []overlay.LimitMode `json:"limits"`
+	YAML   string              `json:"yaml"`
 }
 
 // listOfModes is what the answers of both paths are, in words.
 const listOfModes = "a list of modes"
-
-// limitMode is how one limit stands.
-type limitMode struct {
-	Domain  string              `json:"domain"`
-	Rule    string              `json:"rule"`
-	Limit   string              `json:"limit"`
-	Mode    overlay.Mode        `json:"mode"`
-	Percent int64               `json:"percent"`
-	Rules   string              `json:"rules"`
-	Changed *overlay.SwitchView `json:"changed"`
-	Counts  map[string]uint64   `json:"counts"`
-}
-
-// summary returns the mode in a word.
-func (m *limitMode) summary() string {
-	s := overlay.Setting{Mode: m.Mode}
-	if m.Mode == overlay.Enforced {
-		s.Percent = m.Percent
-	}
-	if m.Changed == nil {
-		return s.String() + ", by the rules"
-	}
-	return s.String()
-}
 
 // Run changes the mode, and watches what comes of it.
 func (c *promoteCmd) Run(s streams) error {
@@ -128,9 +104,6 @@ func (c *promoteCmd) question() (modeQuestion, error) {
 		}
 		q.Seconds = *n
 	}
-	if strings.TrimSpace(c.Reason) == "" {
-		return q, errors.New("--reason is empty: say why")
-	}
 	return q, nil
 }
 
@@ -179,9 +152,9 @@ func promoted(before, after *modesState) string {
 		l := &after.Limits[i]
 		was := "unknown"
 		if m := before.find(l); m != nil {
-			was = m.summary()
+			was = m.String()
 		}
-		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.summary())
+		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.String())
 		if l.Changed != nil && l.Changed.Until != nil {
 			fmt.Fprintf(&b, " until %s", l.Changed.Until.Format(time.RFC3339))
 		}
@@ -194,7 +167,7 @@ func promoted(before, after *modesState) string {
 }
 
 // find returns how the limit of m's words stands.
-func (st *modesState) find(m *limitMode) *limitMode {
+func (st *modesState) find(m *overlay.LimitMode) *overlay.LimitMode {
 	if st == nil {
 		return nil
 	}
@@ -269,7 +242,7 @@ var errMeanwhile = errors.New("changed meanwhile")
 
 // look returns how the limit stands now. Counts begin anew with a server that
 // begins anew.
-func (w *watch) look(at *limitMode) (*limitMode, error) {
+func (w *watch) look(at *overlay.LimitMode) (*overlay.LimitMode, error) {
 	st, err := w.stand(modeQuestion{Domain: at.Domain, Rule: at.Rule, Limit: at.Limit})
 	if err != nil {
 		return nil, err
@@ -279,7 +252,7 @@ func (w *watch) look(at *limitMode) (*limitMode, error) {
 	case now == nil:
 		return nil, fmt.Errorf("%w: the rules have no limit %s any more", errMeanwhile, at.Limit)
 	case (now.Changed == nil) != (at.Changed == nil) || now.Changed != nil && !now.Changed.Made.Equal(at.Changed.Made):
-		return nil, fmt.Errorf("the mode of limit %s was %w, it is %s: it is left as it is", at.Limit, errMeanwhile, now.summary())
+		return nil, fmt.Errorf("the mode of limit %s was %w, it is %s: it is left as it is", at.Limit, errMeanwhile, now.String())
 	}
 	if decided(now.Counts) < decided(at.Counts) || now.Counts["refused"] < at.Counts["refused"] {
 		clear(at.Counts)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/insight/live"
 )
 
@@ -124,7 +125,7 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		err := fmt.Errorf("%s responded %s%s", url, res.Status, detail(body))
+		err := s.refusal(path, res, detail(body))
 		if s.behindUpstream && !fromAPI(res) {
 			err = fmt.Errorf("%w%s", err, notTrusted)
 		}
@@ -144,6 +145,14 @@ func (s *remote) read(method, path string, q, into any, what string) ([]byte, er
 		return nil, fmt.Errorf("%s: the response is not %s: %w", s.url, what, err)
 	}
 	return answer, nil
+}
+
+// refusal is the error of an answer that is not what was asked for, and why.
+func (s *remote) refusal(path string, res *http.Response, why string) error {
+	if res.Header.Get("WWW-Authenticate") == guesses.AdminRealm {
+		why = ": admin token missing or wrong: give --token-file FILE, or set WEIR_ADMIN_TOKEN"
+	}
+	return fmt.Errorf("%s responded %s%s", s.at(path), res.Status, why)
 }
 
 // fromAPI reports whether an answer that is no decision is of the API, and not of a

@@ -36,3 +36,6 @@ func (b *Bound) checkToken(r *http.Request, token string, waits bool) (ok bool, 
 	right := strings.EqualFold(scheme, "Bearer") && Equal(presented, token)
 	return b.check(r.Context(), "admin token", Client(r.RemoteAddr), token, right, waits)
 }
+
+// AdminRealm is the challenge to who does not carry the admin token.
+const AdminRealm = `Bearer realm="weir admin"`

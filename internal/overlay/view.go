@@ -62,6 +62,34 @@ type SwitchView struct {
 	YAML string `json:"yaml"`
 }
 
+// LimitMode is how one limit stands, for encoding/json.
+type LimitMode struct {
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	// Mode in force, and for how many percent of the keys it refuses.
+	Mode    Mode  `json:"mode"`
+	Percent int64 `json:"percent"`
+	// Rules is the mode by the rules in a word.
+	Rules string `json:"rules"`
+	// Changed is what an operator made of it, nil for nothing.
+	Changed *SwitchView `json:"changed"`
+	// Counts are the decisions of this node under the limit since its start.
+	Counts map[string]uint64 `json:"counts"`
+}
+
+// String returns the mode in a word.
+func (m *LimitMode) String() string {
+	s := Setting{Mode: m.Mode}
+	if m.Mode == Enforced {
+		s.Percent = m.Percent
+	}
+	if m.Changed == nil {
+		return s.String() + ", by the rules"
+	}
+	return s.String()
+}
+
 // String says the mode in a line: "enforced for 10% of keys by an operator until
 // 2026-01-02T15:04:05Z; shadow by the rules".
 func (v *SwitchView) String() string {

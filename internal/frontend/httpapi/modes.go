@@ -50,7 +50,7 @@ func (m *modes) read(r *reader) modeQuery {
 		{name: "domain", text: &q.domain, least: 1, most: maxDomain}, {name: "rule", text: &q.rule, least: 1, most: maxRule},
 		{name: "limit", text: &q.limit, least: 1, most: maxValue}, {name: "mode", text: &q.mode, least: 1, most: maxRate},
 		{name: "percent", number: &q.percent, least: 1, most: 100}, {name: "seconds", number: &q.seconds, most: int64(weir.MaxPeriod / time.Second)},
-		{name: "reason", text: &q.reason, least: 1, most: maxReason},
+		{name: "reason", text: &q.reason, most: maxReason},
 	})
 	switch {
 	case r.err != nil:
@@ -60,8 +60,6 @@ func (m *modes) read(r *reader) modeQuery {
 		r.err = &inputError{"is missing: one of " + strings.Join(modeWords, ", "), "#/mode"}
 	case !slices.Contains(modeWords, q.mode):
 		r.err = &inputError{fmt.Sprintf("%q is none of %s%s", q.mode, strings.Join(modeWords, ", "), spell.Hint(q.mode, modeWords)), "#/mode"}
-	case strings.TrimSpace(q.reason) == "":
-		r.err = &inputError{"is missing: say why, for whoever looks after this later", "#/reason"}
 	case q.percent != 0 && q.mode != string(overlay.Enforced):
 		r.err = &inputError{"is for the mode enforce, not for " + q.mode, "#/percent"}
 	case q.seconds != 0 && q.mode == noMode:
@@ -73,32 +71,16 @@ func (m *modes) read(r *reader) modeQuery {
 // modeAnswer is the answer of POST /v1/admin/mode and GET /v1/admin/modes.
 type modeAnswer struct {
 	// Limits are those that are meant, as they stand.
-	Limits []modeLimit `json:"limits"`
+	Limits []overlay.LimitMode `json:"limits"`
 	// Waiting are modes of limits that the rules do not have.
 	Waiting []overlay.SwitchView `json:"pending"`
 	// YAML is what the change amounts to in a rules file; of a change alone.
 	YAML *string `json:"yaml,omitempty"`
 }
 
-// modeLimit is how one limit stands.
-type modeLimit struct {
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
-	// Mode in force, and for how many percent of the keys it refuses.
-	Mode    overlay.Mode `json:"mode"`
-	Percent int64        `json:"percent"`
-	// Rules is the mode by the rules in a word.
-	Rules string `json:"rules"`
-	// Changed is what an operator made of it, nil for nothing.
-	Changed *overlay.SwitchView `json:"changed"`
-	// Counts are the decisions of this node under the limit since its start.
-	Counts map[string]uint64 `json:"counts"`
-}
-
 // view returns how limits stand.
 func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
-	out := modeAnswer{Limits: []modeLimit{}, Waiting: []overlay.SwitchView{}}
+	out := modeAnswer{Limits: []overlay.LimitMode{}, Waiting: []overlay.SwitchView{}}
 	for _, v := range m.overlay.Modes.Views() {
 		if v.Rules == nil {
 			out.Waiting = append(out.Waiting, v)
@@ -112,7 +94,7 @@ func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
 		if !isThere {
 			i, at[key] = len(out.Limits), len(out.Limits)
 			by := overlay.SettingOf(p.Limit)
-			l := modeLimit{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
+			l := overlay.LimitMode{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
 				Changed: m.overlay.Modes.Of(p.Limit), Counts: map[string]uint64{}}
 			if l.Changed != nil {
 				l.Mode, l.Percent = l.Changed.Mode, 0

@@ -29,21 +29,27 @@ func (o *operators) only(h http.HandlerFunc) http.HandlerFunc {
 					Detail: "for operators only: configure an admin token, or ask the admin port from this machine"}.Write(w)
 				return
 			}
-			h(w, r)
+		} else if !CarriesToken(w, r, o.guesses, o.token) {
 			return
 		}
-		ok, wait := o.guesses.CheckToken(r, o.token)
-		switch {
-		case ok:
-			h(w, r)
-		case wait > 0:
-			answer.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong admin tokens",
-				RetryAfter: int64(math.Ceil(wait.Seconds()))}.Write(w)
-		default:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
-			answer.Problem{Status: http.StatusUnauthorized, Detail: "send the admin token as Authorization: Bearer TOKEN"}.Write(w)
-		}
+		h(w, r)
 	}
+}
+
+// CarriesToken reports whether r carries the admin token, and responds if it does not. Wrong
+// tokens are bounded; a right one is always let through.
+func CarriesToken(w http.ResponseWriter, r *http.Request, wrong *guesses.Bound, token string) bool {
+	ok, wait := wrong.CheckToken(r, token)
+	switch {
+	case ok:
+	case wait > 0:
+		answer.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong admin tokens: try again later",
+			RetryAfter: int64(math.Ceil(wait.Seconds()))}.Write(w)
+	default:
+		w.Header().Set("WWW-Authenticate", guesses.AdminRealm)
+		answer.Problem{Status: http.StatusUnauthorized, Detail: "admin token missing or wrong: send Authorization: Bearer TOKEN"}.Write(w)
+	}
+	return ok
 }
 
 // hasToken reports whether r carries the admin token. A wrong token is counted as a guess. It is not
