@@ -24,7 +24,7 @@ import (
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. off means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients; while there is neither, the default opens nothing. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. off means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" kong:"-" was:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" kong:"-" was:"grpc-reflection" default:"true" help:"Serve gRPC reflection, for clients such as grpcurl."`
@@ -66,8 +66,8 @@ func (g *GRPC) check() error {
 // openGRPC builds the gRPC listener with the services of the table.
 func openGRPC(s *Server) (frontend, error) {
 	c := &s.conf.GRPC
-	if c.Listen == "" {
-		return frontend{}, nil
+	if c.Listen == "" || c.Listen == Defaults().GRPC.Listen && guardsGRPC(s.conf) && len(s.conf.Trust) == 0 && !s.conf.ExtAuthz.Enabled {
+		return frontend{}, nil // it would answer nobody, and nobody asked for it
 	}
 	var services []grpcService
 	var names []string

@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -38,5 +39,35 @@ func TestGRPCBesideAnUpstream(t *testing.T) {
 	}
 	if _, ok := opened(func(*Config) {}).serve.(trustingServer); ok {
 		t.Error("a service of decisions turns clients away")
+	}
+}
+
+// In front of an upstream that nobody may ask by gRPC for, no port is opened that nobody asked
+// for.
+func TestGRPCForNobody(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		opens  bool
+	}{
+		{"service of decisions", func(*Config) {}, true},
+		{"gateway", func(c *Config) { c.Upstream = "http://127.0.0.1:1" }, false},
+		{"gateway whose proxies are trusted", func(c *Config) { c.Upstream, c.Trust = "http://127.0.0.1:1", []string{"192.0.2.1"} }, true},
+		{"gateway with another address", func(c *Config) { c.Upstream, c.GRPC.Listen = "http://127.0.0.1:1", "127.0.0.1:8082" }, true},
+		{"gateway beside ext_authz", func(c *Config) { c.Upstream, c.ExtAuthz.Enabled = "http://127.0.0.1:1", true }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conf := Defaults()
+			conf.Limits = []string{"3/hour by ip"}
+			c.change(conf)
+			s, err := New(conf, Build{}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if opens := slices.ContainsFunc(s.listeners, func(f frontend) bool { return f.section == "grpc" }); opens != c.opens {
+				t.Errorf("gRPC is opened: %v", opens)
+			}
+		})
 	}
 }
