@@ -26,7 +26,8 @@ type explainCmd struct {
 	Header  []string `name:"header" short:"H" env:"-" sep:"none" placeholder:"'NAME: VALUE'" help:"Header field of the request; can be given several times."`
 	From    string   `name:"from" env:"-" default:"127.0.0.1" placeholder:"ADDRESS" help:"Address that the request comes from."`
 
-	JSON bool `name:"json" help:"Print as JSON."`
+	JSON    bool `name:"json" help:"Print as JSON."`
+	Verbose bool `name:"verbose" short:"v" env:"-" help:"Print the theorem on which each guarantee rests."`
 }
 
 // Run explains the request by the rules files or by a server.
@@ -57,7 +58,7 @@ func (c *explainCmd) Run(s streams) error {
 		return err
 	}
 	x := set.Explain(&weir.Request{Domain: c.Domain, Descriptors: ds, Cost: c.Cost, Lease: c.Lease})
-	if err = s.writeReport(x, c.JSON, explanation(x, set.Limits())); err == nil && !limits(x) {
+	if err = s.writeReport(x, c.JSON, explanation(x, set.Limits(), c.Verbose)); err == nil && !limits(x) {
 		err = errNo
 	}
 	return err
@@ -120,7 +121,7 @@ func (a *liveAnswer) String() string {
 		fmt.Fprintf(&b, "limit in words: %s\n", l)
 	}
 	if a.Rules.Explanation != nil {
-		b.WriteString(explanation(a.Rules.Explanation, nil))
+		b.WriteString(explanation(a.Rules.Explanation, nil, false))
 	}
 	if len(a.Counters) > 0 {
 		b.WriteString("counters\n")

@@ -32,14 +32,14 @@ func (c *explainCmd) explainRequest(s streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
-	if err = s.writeReport(x, c.JSON, explainedText(x)); err == nil && len(x.Limits) == 0 && (x.Rules == nil || !limits(x.Rules)) {
+	if err = s.writeReport(x, c.JSON, explainedText(x, c.Verbose)); err == nil && len(x.Limits) == 0 && (x.Rules == nil || !limits(x.Rules)) {
 		err = errNo
 	}
 	return err
 }
 
-// explainedText writes x for a person.
-func explainedText(x *server.Explained) string {
+// explainedText writes x for a person, with or without theorems.
+func explainedText(x *server.Explained, withTheorems bool) string {
 	var b strings.Builder
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s %s\n", what, fmt.Sprintf(format, args...))
@@ -73,7 +73,7 @@ func explainedText(x *server.Explained) string {
 		line("priority", "%d", x.Priority)
 	}
 	if x.Rules != nil {
-		b.WriteString(explanation(x.Rules, x.FileLimits))
+		b.WriteString(explanation(x.Rules, x.FileLimits, withTheorems))
 	} else {
 		for i, d := range x.Descriptors {
 			fmt.Fprintf(&b, "descriptor %d\n", i+1)

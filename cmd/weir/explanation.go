@@ -21,8 +21,8 @@ func limits(x *rules.Explanation) bool {
 }
 
 // explanation writes x for a person.
-// Guarantees are those of known limits.
-func explanation(x *rules.Explanation, known []*weir.Limit) string {
+// Guarantees are those of known limits; withTheorems says on what they rest.
+func explanation(x *rules.Explanation, known []*weir.Limit, withTheorems bool) string {
 	type id struct{ scope, name string }
 	byID := make(map[id]*weir.Limit)
 	for _, l := range known {
@@ -69,7 +69,7 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
 			if l := byID[id{m.Scope, m.Name}]; l != nil {
 				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l, m.Role))
-				if theorem, ok := theorems[l.Algorithm.Name()]; ok && !isCostLater(l) && m.Role != "own" && m.Role != "pool" && l.Anchor != params.AnchorCalendar { // months differ in length
+				if theorem, ok := theorems[l.Algorithm.Name()]; ok && withTheorems && !isCostLater(l) && m.Role != "own" && m.Role != "pool" && l.Anchor != params.AnchorCalendar { // months differ in length
 					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
 				}
 			}

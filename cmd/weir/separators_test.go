@@ -3,14 +3,18 @@ package main_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // noNumber is a count of 0 of something, as "0/hour".
@@ -108,6 +112,27 @@ descriptors:
 			t.Errorf("%s: %d %s", kind, status, text)
 		}
 		look(kind, text)
+	}
+	// It is judged already.
+	type banned struct {
+		Limit   string
+		Counts  map[string]int64
+		Verdict any
+	}
+	var found []banned
+	servertest.Await(t, "the ban among the clients", func() bool {
+		var all struct{ Clients []banned }
+		_, text := get(t, n.admin+"/v1/analytics/clients")
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Fatal(err, text)
+		}
+		found = slices.DeleteFunc(all.Clients, func(c banned) bool { return c.Limit != "banned, over the whole domain" })
+		return len(found) > 0
+	})
+	for _, c := range found {
+		if c.Verdict != nil || c.Counts["refused"] == 0 {
+			t.Errorf("a client under its ban: %+v", c)
+		}
 	}
 	look("log", n.Output())
 }

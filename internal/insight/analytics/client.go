@@ -136,7 +136,7 @@ func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
 	for _, h := range c.now {
 		out.Now = max(out.Now, h.units)
 	}
-	if c.total.limited() > 0 {
+	if c.total.limited() > 0 && c.limit.Algorithm != "" { // a ban and a deny list judged already
 		v := verdict.Classify(c.evidence(a, kept))
 		out.Verdict = &v
 	}
