@@ -294,8 +294,6 @@ func TestPromoteThatCannotBe(t *testing.T) {
 	for _, to := range []string{"0%", "101%", "1.5%", "half", "-3%"} {
 		f("whole percentage from 1% to 100%", "api/client_id", "--to="+to, "--reason", "x")
 	}
-	f("--reason", "api/client_id", "--to", "10%")
-	f("--reason is empty", "api/client_id", "--to", "10%", "--reason", " ")
 	f("write a percentage", "api/client_id", "--to", "10%", "--reason", "x", "--guard", "many")
 	f("--for", "api/client_id", "--to", "10%", "--reason", "x", "--for", "soon")
 	if out := n.promote(t, "api/100/minute by ip", "off"); !strings.Contains(out, "enforce, by the rules -> off") {
