@@ -38,27 +38,17 @@ func byKeys(t testing.TB, from ...string) *identity.Resolver {
 // asked returns the user that a request is counted as, or that it is refused.
 func asked(t testing.TB, r *identity.Resolver, f identity.Facts) (user string, refused bool) {
 	t.Helper()
-	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "remote_address"}}}, {Entries: []identity.EntryFrom{{From: "user"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := r.Acquire()
-	defer c.Release()
-	c.Set(f)
-	var req weir.Request
-	if err := p.Fill(&req, c); err != nil {
-		if bad, ok := errors.AsType[*identity.Error](err); !ok || bad.Status != 400 || len(req.Descriptors) != 0 {
-			t.Fatalf("%+v: %v", f, err)
+	identitytest.Fill(t, r, f, func(req *weir.Request, err error) {
+		if err != nil {
+			if bad, ok := errors.AsType[*identity.Error](err); !ok || bad.Status != 400 || len(req.Descriptors) != 0 {
+				t.Fatalf("%+v: %v", f, err)
+			}
+			refused = true
+		} else if len(req.Descriptors) == 2 {
+			user = strings.Clone(req.Descriptors[1].Entries[0].Value)
 		}
-		if c.User() != "" || c.APIKey() != "" || c.Err() == nil || c.Check() == nil {
-			t.Errorf("%+v is refused, and has a user", f)
-		}
-		return "", true
-	}
-	if len(req.Descriptors) == 2 {
-		user = strings.Clone(req.Descriptors[1].Entries[0].Value)
-	}
-	return user, false
+	}, identity.Descriptor{Entries: []identity.EntryFrom{{From: "remote_address"}}}, identity.Descriptor{Entries: []identity.EntryFrom{{From: "user"}}})
+	return user, refused
 }
 
 // fields makes a header of names and values.

@@ -27,21 +27,15 @@ func tokenWith(t testing.TB, claims string) string {
 // chargedBy returns the descriptors that a request is charged by, sorted.
 func chargedBy(t testing.TB, r *identity.Resolver, f identity.Facts, ds ...identity.Descriptor) []string {
 	t.Helper()
-	p, err := r.Plan(ds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := r.Acquire()
-	defer c.Release()
-	c.Set(f)
-	var req weir.Request
-	if err := p.Fill(&req, c); err != nil {
-		t.Fatal(err)
-	}
 	all := []string{}
-	if len(req.Descriptors) > 0 {
-		all = strings.Split(show(&req), "; ")
-	}
+	identitytest.Fill(t, r, f, func(req *weir.Request, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(req.Descriptors) > 0 {
+			all = strings.Split(show(req), "; ")
+		}
+	}, ds...)
 	slices.Sort(all)
 	return all
 }

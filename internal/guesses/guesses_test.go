@@ -16,14 +16,20 @@ const (
 	strong = "sixteen bytes..."
 )
 
+func newBound(t *testing.T, each, total int64) *Bound {
+	t.Helper()
+	b, err := New(each, total, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // A weak secret: beyond the bound nobody hears more than one comparison a second, on
 // however many connections, and whoever has it gets in late.
 func TestWeakSecretsWaitTheirTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b, err := New(0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := newBound(t, 0, 0)
 		defer b.Close()
 		begun := time.Now()
 		var heard, refused atomic.Int64
@@ -65,10 +71,7 @@ func TestWeakSecretsWaitTheirTurn(t *testing.T) {
 // guess as fast as they can, and right guesses, strong and weak, use up nothing.
 func TestRightGuessesGetIn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b, err := New(0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := newBound(t, 0, 0)
 		defer b.Close()
 		begun := time.Now()
 		for range 1000 {
@@ -106,10 +109,7 @@ func TestRightGuessesGetIn(t *testing.T) {
 // Few wait, in all too, and one who leaves does not.
 func TestFewWaitForATurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b, err := New(1, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := newBound(t, 1, 1)
 		defer b.Close()
 		b.Check(t.Context(), "password", "0", weak, false)
 		ctx, leave := context.WithCancel(t.Context())

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,22 +37,7 @@ func TestRefundsFindTheNodeThatCounted(t *testing.T) {
 		_, nodes[i] = started(t, c, slog.New(slog.DiscardHandler))
 	}
 	post := func(node Ready, path, body string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", node.URLs["http"]+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+admin)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(text)
+		return send(t, "POST", node.URLs["http"]+path, body, map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + admin})
 	}
 	const cure = "set its consistency to strict, leased or eventual"
 	for _, kind := range []string{"alone", "together"} {

@@ -19,8 +19,12 @@ import (
 // that nobody reads.
 func TestRefusedUploadsAreAnswered(t *testing.T) {
 	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("curl is not installed")
+	switch {
+	case err == nil:
+	case os.Getenv("WEIR_REQUIRE_SERVERS") != "":
+		t.Fatal("curl is not installed: scripts/servers.sh curl:curl")
+	default:
+		t.Skip("curl is not installed: scripts/servers.sh curl:curl")
 	}
 	s := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Problem{Status: 429, Detail: "too many"}.Write(w)

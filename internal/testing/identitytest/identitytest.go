@@ -37,11 +37,11 @@ func ValueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) 
 	return EntryOf(t, r, from, f).Value
 }
 
-// EntryOf returns the entry that a front end makes of a request for one source, an empty
-// one for none.
-func EntryOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) weir.Entry {
+// Fill calls read with what a front end makes of a request, which is valid during the call,
+// or with why it refuses.
+func Fill(t testing.TB, r *identity.Resolver, f identity.Facts, read func(*weir.Request, error), ds ...identity.Descriptor) {
 	t.Helper()
-	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
+	p, err := r.Plan(ds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +49,24 @@ func EntryOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) 
 	defer c.Release()
 	c.Set(f)
 	var req weir.Request
-	if err := p.Fill(&req, c); err != nil {
-		t.Fatal(err)
-	}
-	if len(req.Descriptors) == 0 {
-		return weir.Entry{}
-	}
-	e := req.Descriptors[0].Entries[0]
-	return weir.Entry{Key: strings.Clone(e.Key), Value: strings.Clone(e.Value)}
+	err = p.Fill(&req, c)
+	read(&req, err)
+}
+
+// EntryOf returns the entry that a front end makes of a request for one source, an empty
+// one for none.
+func EntryOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) (e weir.Entry) {
+	t.Helper()
+	Fill(t, r, f, func(req *weir.Request, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(req.Descriptors) > 0 {
+			e = req.Descriptors[0].Entries[0]
+			e = weir.Entry{Key: strings.Clone(e.Key), Value: strings.Clone(e.Value)}
+		}
+	}, identity.Descriptor{Entries: []identity.EntryFrom{{From: from}}})
+	return e
 }
 
 // UserOf returns the user of a request with a bearer token.
