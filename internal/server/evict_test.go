@@ -33,7 +33,10 @@ func TestFamilyEvictionLosesNoRequest(t *testing.T) {
 	}
 	for _, kind := range []string{"http1", "http1 tls", "h2c", "h2"} {
 		for _, method := range []string{"GET", "POST"} {
-			t.Run(kind+" "+method, func(t *testing.T) { evictAndAsk(t, kind, method, rounds) })
+			t.Run(kind+" "+method, func(t *testing.T) {
+				t.Parallel() // they wait for most of their time
+				evictAndAsk(t, kind, method, rounds)
+			})
 		}
 	}
 }
