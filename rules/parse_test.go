@@ -30,7 +30,7 @@ func TestSyntaxErrors(t *testing.T) {
 	f("domain: a\ndescriptors: [\n", "a.yaml:2: not YAML: did not find expected node content")
 	f("\tx: y", "a.yaml:1: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")
 	f("domain: a\ndescriptors:\n\t- key: k\n", "a.yaml:3: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")
-	f("domain: *a", "a.yaml: not YAML: unknown anchor 'a' referenced")
+	f("domain: *a", "a.yaml:1: not YAML: unknown anchor 'a' referenced")
 	f("domain: a\n--- [\n", "a.yaml:2: not YAML: did not find expected node content")
 }
 

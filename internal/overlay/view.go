@@ -80,14 +80,11 @@ type LimitMode struct {
 
 // String returns the mode in a word.
 func (m *LimitMode) String() string {
-	s := Setting{Mode: m.Mode}
-	if m.Mode == Enforced {
-		s.Percent = m.Percent
-	}
+	word := Setting{m.Mode, m.Percent}.String()
 	if m.Changed == nil {
-		return s.String() + ", by the rules"
+		word += ", by the rules"
 	}
-	return s.String()
+	return word
 }
 
 // String says the mode in a line: "enforced for 10% of keys by an operator until

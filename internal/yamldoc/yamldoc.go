@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Fault is why a file is not one document. Line and Column count from 1, or are 0 if they
-// are not known.
+// Fault is why a file is not one document. Line and Column count from 1; a Column of 0 is not
+// known.
 type Fault struct {
 	Line, Column int
 	Msg, Hint    string
@@ -57,7 +57,7 @@ func decode(src []byte) (docs []*yaml.Node, err error) {
 }
 
 // syntax returns the fault that the parser's error is. Its text begins with a line, except
-// on the first one and where it knows none.
+// on the first one and for an anchor.
 func syntax(src []byte, err error) *Fault {
 	f := &Fault{}
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -66,7 +66,10 @@ func syntax(src []byte, err error) *Fault {
 		if n, err := strconv.Atoi(line); err == nil {
 			f.Line, msg = n, after
 		}
-	} else if !strings.HasPrefix(msg, "unknown anchor") {
+	} else if name, ok := strings.CutPrefix(msg, "unknown anchor '"); ok { // which has no line
+		name, _, _ = strings.Cut(name, "'")
+		f.Line = 1 + bytes.Count(src[:max(bytes.Index(src, []byte("*"+name)), 0)], []byte("\n"))
+	} else {
 		f.Line = 1
 	}
 	f.Msg = "not YAML: " + msg
