@@ -18,7 +18,7 @@ import (
 //
 // Do not edit this table to make a build pass: move the code.
 var floors = [][]string{
-	{"internal/figures", "internal/micros", "internal/neighbor", "internal/virtual", "params"},
+	{"internal/figures", "internal/micros", "internal/neighbor", "params"},
 	{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
 		"internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",

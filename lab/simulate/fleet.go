@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/virtual"
+	"github.com/weirlimit/weir/lab/simulate/virtual"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/shared"
 )
@@ -69,6 +70,20 @@ func (s *server) Take(ctx context.Context, ops []weir.Op) error {
 	return err
 }
 
+// A line is the server as a node sees it. store/shared asks it for the node's time, and so on.
+type line struct {
+	*server
+	*virtual.Node
+	*rand.Rand
+	opened int64
+}
+
+// Ticks returns the node's own time.
+func (l *line) Ticks() int64 { return 1 + l.Node.Now() - l.opened }
+
+// Wall returns the time of the node's wall clock.
+func (l *line) Wall() int64 { return l.Node.Now() }
+
 // playFleet plays a slice on all nodes.
 func playFleet(ctx context.Context, q *questions, s *slice, o *Options) (f *fleet, err error) {
 	f = &fleet{outcome: newOutcome(len(s.upTo)), ctx: ctx, options: o, asks: q, traffic: newTraffic(s, o.Nodes, o.For, o.Seed)}
@@ -109,7 +124,8 @@ func (f *fleet) fail(err error) {
 
 // open starts a node.
 func (f *fleet) open(n *node, bytes int64, seed uint64) {
-	s, err := shared.NewVirtual(f.server, shared.Options{Local: n.local, MaxBytes: bytes}, n.Node, seed)
+	line := &line{server: f.server, Node: n.Node, Rand: rand.New(rand.NewPCG(seed, 6)), opened: n.Now()}
+	s, err := shared.New(line, shared.Options{Local: n.local, MaxBytes: bytes})
 	if err == nil {
 		n.store = s
 		n.limiter, err = weir.New(s, f.asks, weir.Options{})

@@ -82,16 +82,6 @@ var (
 // New returns a store of a region around its own store. Close it before that and before
 // the peers. The error is about the options: a store that does not answer is none.
 func New(own weir.Store, opt Options) (*Store, error) {
-	c := clock.New(nil, nil)
-	if opt.Now != nil {
-		c = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
-	}
-	return NewIn(transport.NewEnv(c.Now, nil), c, own, opt)
-}
-
-// NewIn is [New] in an environment that a simulation replaces, on a clock instead of that of
-// the options.
-func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*Store, error) {
 	switch {
 	case own == nil:
 		return nil, errors.New("region: no store")
@@ -104,6 +94,7 @@ func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*St
 	case opt.PeerTimeout < 0 || opt.ProbeEvery < 0 || opt.MaxBytes < 0:
 		return nil, fmt.Errorf("region: timeout %s, probe interval %s and %d bytes must not be negative", opt.PeerTimeout, opt.ProbeEvery, opt.MaxBytes)
 	}
+	c, env := newEnv(own, &opt)
 	opt.ProbeEvery, opt.Logger = cmp.Or(opt.ProbeEvery, 250*time.Millisecond), cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{
 		own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: c, env: env, log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow),
@@ -129,6 +120,18 @@ func NewIn(env *transport.Env, c *clock.Clock, own weir.Store, opt Options) (*St
 	s.queue = s.newQueue(own, 0, &opt, faults.NewOutage(nil, "", ""))
 	s.loop.Go(s.run)
 	return s, nil
+}
+
+// newEnv returns the clock and the environment of a store over own.
+func newEnv(own weir.Store, opt *Options) (*clock.Clock, *transport.Env) {
+	if node, ok := own.(transport.Simulated); ok {
+		return transport.NewSimulated(node)
+	}
+	c := clock.New(nil, nil)
+	if opt.Now != nil {
+		c = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
+	}
+	return c, transport.NewEnv(c.Now, nil)
 }
 
 // leastTimeout is the least timeout of a call: longer than a healthy store stalls.

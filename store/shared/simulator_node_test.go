@@ -40,7 +40,7 @@ type node struct {
 func (f *fleet) boot(index int) *node {
 	n := &node{fleet: f, machine: &machine{}, index: int64(index), born: f.now}
 	n.drift = f.Int64N(1001) - 500
-	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
+	n.clock = clock.New(n.ticks, n.wallTime)
 	for _, l := range f.shareLimits {
 		n.shares = append(n.shares, newTruth(f.world, l))
 	}
@@ -61,7 +61,7 @@ func (n *node) run() {
 		n.Fatal(err)
 	}
 	env := &transport.Env{Now: n.clock.Now, Go: func(g func()) { n.start(n.machine, 0, g) }, Park: n.park, Rand: n.Uint64}
-	s, err := newStore(n.sharedStore(env), opt, n.clock, nil, env)
+	s, err := newStore(n.sharedStore(), opt, n.clock, nil, env)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -100,6 +100,8 @@ func (n *node) ticks() clock.Node {
 	t := n.now - n.born - n.slept
 	return clock.Node(1 + t + t*n.drift/1_000_000)
 }
+
+func (n *node) wallTime() clock.Store { return clock.Store(epoch + n.now + n.wall) }
 
 // localTime is that of the node's own store.
 func (n *node) localTime() int64 { return epoch + n.now }

@@ -1,7 +1,9 @@
 package shared
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -58,7 +60,7 @@ func (n *node) homeAt(at int) *server {
 }
 
 // sharedStore returns what the node takes for the shared store.
-func (n *node) sharedStore(env *transport.Env) weir.Store {
+func (n *node) sharedStore() weir.Store {
 	if n.layout != regions {
 		return &driver{node: n, reached: n.servers}
 	}
@@ -71,10 +73,32 @@ func (n *node) sharedStore(env *transport.Env) weir.Store {
 		to := n.servers[l.from+l.to-own.index]
 		opt.Peers = append(opt.Peers, region.Peer{Name: fmt.Sprint("region", to.index), Store: &driver{node: n, reached: []*server{to}, link: l}})
 	}
-	s, err := region.NewIn(env, n.clock, &driver{node: n, reached: []*server{own}}, opt)
+	s, err := region.New(&regionDriver{driver{node: n, reached: []*server{own}}}, opt)
 	if err != nil {
 		n.Fatal(err)
 	}
 	n.region = s
 	return s
 }
+
+// A regionDriver is a driver of which a region's store is told that it is simulated.
+type regionDriver struct{ driver }
+
+var _ transport.Simulated = (*regionDriver)(nil)
+
+// Ticks implements transport.Simulated.
+func (r *regionDriver) Ticks() int64 { return int64(r.node.ticks()) }
+
+// Wall implements transport.Simulated.
+func (r *regionDriver) Wall() int64 { return int64(r.node.wallTime()) }
+
+// Go implements transport.Simulated.
+func (r *regionDriver) Go(f func()) { r.node.start(r.node.machine, 0, f) }
+
+// Park implements transport.Simulated.
+func (r *regionDriver) Park(ctx context.Context, gate chan struct{}, d time.Duration) bool {
+	return r.node.park(ctx, gate, d) == transport.Opened
+}
+
+// Uint64 implements transport.Simulated.
+func (r *regionDriver) Uint64() uint64 { return r.node.Uint64() }

@@ -66,6 +66,14 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
+	if node, ok := shared.(transport.Simulated); ok {
+		c, env := transport.NewSimulated(node)
+		s, err := newStore(shared, &opt, c, nil, env)
+		if err == nil {
+			s.table.Hash = hashAlike
+		}
+		return s, err
+	}
 	c := clock.New(nil, nil)
 	if opt.Now != nil {
 		c = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, func() clock.Store { return clock.Store(time.Now().UnixMicro()) })
@@ -73,6 +81,19 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	}
 	meter := lateness.New()
 	return newStore(shared, &opt, c, meter, transport.NewEnv(c.Now, meter))
+}
+
+// hashAlike stands for a key under a limit, and is the same in every process: a simulation can
+// be repeated.
+func hashAlike(key string, l *weir.Limit) uint64 {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, part := range [...]string{key, l.Scope, l.Algorithm.Name(), l.Layout} {
+		for i := range len(part) {
+			h = (h ^ uint64(part[i])) * 1099511628211
+		}
+		h = (h ^ 0x1f) * 1099511628211
+	}
+	return max(h, 1)
 }
 
 // newStore returns a store of a node whose time is that of c, and which is late as a meter

@@ -24,14 +24,15 @@ type Time struct {
 
 // A task is a function that runs, or waits to.
 type task struct {
-	on    *Node // nil: of no node
-	f     func()
-	by    *coroutine // nil: it has not begun
-	gate  <-chan struct{}
-	wake  Wake
-	at    int64 // when it goes on by itself
-	seq   int64 // tells tasks of one instant apart
-	waits int   // so far
+	on   *Node // nil: of no node
+	f    func()
+	by   *coroutine // nil: it has not begun
+	gate chan struct{}
+	// opened: its gate let it pass.
+	opened bool
+	at     int64 // when it goes on by itself
+	seq    int64 // tells tasks of one instant apart
+	waits  int   // so far
 	// index is its place among the timers, less than 0: none.
 	index int
 }
@@ -43,16 +44,6 @@ type coroutine struct {
 	stop    func()
 	suspend func(struct{}) bool
 }
-
-// Wake is why [Node.Park] returned.
-type Wake uint8
-
-// Reasons to go on.
-const (
-	Opened   Wake = iota // the gate was opened
-	Ended                // the context has ended
-	TimedOut             // the time has passed
-)
 
 // New returns a time that begins at an instant.
 func New(start int64) *Time {
@@ -104,7 +95,7 @@ func (w *Time) Run() {
 			w.now.Store(w.timers[0].at)
 			for len(w.timers) > 0 && w.timers[0].at <= w.Now() {
 				t := heap.Pop(&w.timers).(*task)
-				t.leave(TimedOut)
+				t.leave(false)
 				w.ready = append(w.ready, t)
 			}
 		}
@@ -167,28 +158,26 @@ func (n *Node) Start(at int64, f func()) { n.start(n, at, f) }
 // Go runs f as a task of the node.
 func (n *Node) Go(f func()) { n.Start(n.Now(), f) }
 
-// Park has the task that calls it wait until a gate of its node lets it pass, or d has
-// passed. Whether ctx has ended is looked at before it waits and after d.
-func (n *Node) Park(ctx context.Context, gate <-chan struct{}, d time.Duration) Wake {
+// Park has the task that calls it wait until a gate of its node lets it pass, ctx has ended,
+// or d has passed, and reports whether the gate did. Whether ctx has ended is looked at before
+// it waits and after d.
+func (n *Node) Park(ctx context.Context, gate chan struct{}, d time.Duration) bool {
 	t := n.turn
 	switch {
 	case isOpen(gate):
-		return Opened
+		return true
 	case ctx.Err() != nil:
-		return Ended
+		return false
 	}
-	if t.wake, t.gate = TimedOut, gate; gate != nil {
+	if t.opened, t.gate = false, gate; gate != nil {
 		n.parked = append(n.parked, t)
 	}
 	n.wait(n.Now() + max(min(d.Microseconds(), math.MaxInt64/4), 1))
-	if t.wake == TimedOut && ctx.Err() != nil {
-		return Ended
-	}
-	return t.wake
+	return t.opened
 }
 
 // isOpen reports whether a gate lets pass who parks at it, who passes then.
-func isOpen(gate <-chan struct{}) bool {
+func isOpen(gate chan struct{}) bool {
 	select {
 	case <-gate:
 		return true
@@ -206,14 +195,14 @@ func (n *Node) lookAtGates() {
 			continue
 		}
 		heap.Remove(&n.timers, t.index)
-		t.leave(Opened)
+		t.leave(true)
 		n.ready = append(n.ready, t)
 	}
 }
 
 // leave ends the wait of a task.
-func (t *task) leave(why Wake) {
-	t.wake = why
+func (t *task) leave(opened bool) {
+	t.opened = opened
 	if t.gate == nil {
 		return
 	}

@@ -35,7 +35,7 @@ func TestTasksGoOnInOrder(t *testing.T) {
 }
 
 // Whoever parks goes on when the gate is opened, when the context has ended, or when the time
-// has passed, and knows which.
+// has passed, and knows whether it was the gate.
 func TestParkSaysWhy(t *testing.T) {
 	w := New(0)
 	n := w.Node()
@@ -45,8 +45,8 @@ func TestParkSaysWhy(t *testing.T) {
 	park := func(name string, ctx context.Context, gate chan struct{}, d time.Duration) {
 		n.Go(func() {
 			before := w.Waits()
-			wake := n.Park(ctx, gate, d)
-			got[name] = fmt.Sprint(w.Now(), wake, w.Waits()-before)
+			isOpened := n.Park(ctx, gate, d)
+			got[name] = fmt.Sprint(w.Now(), isOpened, w.Waits()-before)
 		})
 	}
 	park("opened", t.Context(), opened, time.Second)
@@ -65,8 +65,8 @@ func TestParkSaysWhy(t *testing.T) {
 	})
 	w.Run()
 	for name, want := range map[string]string{
-		"opened": "10 0 1", "closed": "20 0 1", "closed too": "20 0 1", "passed": "30 2 1", "no gate": "40 2 1", "ended": "50 1 1",
-		"open": "0", "over": "1 60",
+		"opened": "10 true 1", "closed": "20 true 1", "closed too": "20 true 1", "passed": "30 false 1", "no gate": "40 false 1", "ended": "50 false 1",
+		"open": "true", "over": "false 60",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %s, want %s", name, got[name], want)
