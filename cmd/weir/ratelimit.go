@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/ratelimit"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 type ratelimitCmd struct{}
@@ -37,8 +37,8 @@ func (*ratelimitCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	server.KeepHeap()
 	log := ratelimit.NewLogger(s.err, conf)
+	defer runtime.KeepAlive(limitMemory(log))
 	node, err := ratelimit.New(ratelimit.Options{Settings: conf, Lookup: os.LookupEnv, Log: log, StatsTo: s.err})
 	if err != nil {
 		return err

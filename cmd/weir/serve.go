@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -37,8 +38,8 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	case c.PrintConfig:
 		return c.print(s, conf)
 	}
-	server.KeepHeap()
 	log := server.NewLogger(s.err, conf.Log)
+	defer runtime.KeepAlive(limitMemory(log))
 	warnOfStrayEnv(k, log)
 	srv, err := server.New(conf, readBuild(), log)
 	if err != nil {

@@ -44,7 +44,7 @@ func build(m *testing.M) int {
 	defer clean()
 	command = path
 	// What is bounded is what a node keeps, not what its collector leaves lying
-	// about up to server.KeepHeap's floor.
+	// about up to limitMemory's ballast.
 	if err := os.Setenv("GOGC", "100"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
