@@ -21,6 +21,10 @@ type checkCmd struct {
 
 	Envoy        bool `name:"envoy" help:"Check a directory for weir ratelimit, in the words of Envoy's service."`
 	MergeDomains bool `name:"merge-domain-configs" help:"With --envoy: files may share a domain, as with MERGE_DOMAIN_CONFIG=true."`
+
+	FromLimit string `name:"from-limit" env:"-" placeholder:"WORDS" help:"Check a limit as weir serve --limit takes it, and print the rules file that does the same."`
+	API       bool   `name:"api" env:"-" help:"With --from-limit: limit callers of /shouldAllowRequest too, by their clientId."`
+	Domain    string `name:"domain" env:"-" default:"api" placeholder:"NAME" help:"With --from-limit: domain of the requests."`
 }
 
 // The values of --format.
@@ -42,6 +46,9 @@ type checkReport struct {
 
 // Run checks the files.
 func (c *checkCmd) Run(s streams) error {
+	if c.FromLimit != "" {
+		return c.writeRules(s)
+	}
 	switch {
 	case c.JSON && c.Format != formatText && c.Format != formatJSON:
 		return fmt.Errorf("check: --json and --format %s cannot both be: leave one out", c.Format)
@@ -80,6 +87,19 @@ func (c *checkCmd) Run(s streams) error {
 		return errNo
 	}
 	return nil
+}
+
+// writeRules prints the rules file for a limit in words.
+func (c *checkCmd) writeRules(s streams) error {
+	if len(c.Paths) > 0 || c.Config != "" || c.Envoy {
+		return errors.New("check: --from-limit makes a file and checks none: leave the files out")
+	}
+	text, err := server.WriteWords(c.FromLimit, c.Domain, c.API)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(s.out, text)
+	return err
 }
 
 // sortPaths finds the configuration among the paths, all of which must be there.

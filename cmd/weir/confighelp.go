@@ -17,7 +17,10 @@ const flagColumn = 33
 // flag, in groups: the first sentence of its help, and its default.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	command := ctx.Selected()
-	if command == nil || command.Name != "serve" {
+	switch {
+	case command == nil:
+		return printCommands(ctx)
+	case command.Name != "serve":
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	var b strings.Builder
@@ -35,6 +38,34 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 		}
 		fmt.Fprintf(&b, "  %-*s  %s\n", flagColumn, usageOf(f), line)
 	}
+	_, err := io.WriteString(ctx.Stdout, b.String())
+	return err
+}
+
+// printCommands prints the subcommands in their groups, and those of none in one line.
+func printCommands(ctx *kong.Context) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: weir COMMAND [flags]\n\n%s", description)
+	group, others := "", ""
+	for _, n := range ctx.Model.Leaves(true) {
+		if n.Group == nil {
+			others += ", " + n.Name
+			continue
+		}
+		if n.Group.Title != group {
+			group = n.Group.Title
+			fmt.Fprintf(&b, "\n%s\n", group)
+		}
+		fmt.Fprintf(&b, "  %-9s  %s\n", n.Name, n.Help)
+	}
+	fmt.Fprintf(&b, `
+Others: %s. Each says more with --help.
+
+Exit status: 0 yes, 1 no (refused, not valid), 2 error.
+
+Colour is for terminals: NO_COLOR=1 in the environment is for none,
+CLICOLOR_FORCE=1 for colour in pipes and files too.
+`, others[2:])
 	_, err := io.WriteString(ctx.Stdout, b.String())
 	return err
 }

@@ -14,7 +14,7 @@ import (
 // The help of serve fits a few screens: at most 150 lines of 100 columns, and one
 // line for each flag.
 func TestServeHelpIsShort(t *testing.T) {
-	out := helpOfServe(t)
+	out := helpOf(t, "serve")
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if len(lines) > 150 {
 		t.Errorf("%d lines, want at most 150", len(lines))
@@ -36,6 +36,32 @@ func TestServeHelpIsShort(t *testing.T) {
 		}
 		if i := slices.IndexFunc(lines, flag); (i >= 0) != (want == 1) {
 			t.Errorf("%s: flag %q is on line %d", s.Key, s.Flag, i)
+		}
+	}
+}
+
+// The help of each command, and that of all, fits a terminal of 80 columns, and no line of
+// an example is broken by it.
+func TestHelpFitsTerminals(t *testing.T) {
+	parser, err := newParser(&cli{}, streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := [][]string{nil}
+	for _, n := range parser.Model.Leaves(true) {
+		commands = append(commands, []string{n.Name})
+	}
+	if n := len(commands) - 1; n > 18 {
+		t.Errorf("%d subcommands, want at most 18", n)
+	}
+	for _, args := range commands {
+		if slices.Equal(args, []string{"serve"}) {
+			continue // see TestServeHelpIsShort
+		}
+		for line := range strings.Lines(helpOf(t, args...)) {
+			if line = strings.TrimSuffix(line, "\n"); len(line) > 80 {
+				t.Errorf("weir %v --help: %d columns: %s", args, len(line), line)
+			}
 		}
 	}
 }
@@ -71,19 +97,19 @@ func TestMovedSettings(t *testing.T) {
 	}
 }
 
-// helpOfServe returns what weir serve --help prints.
-func helpOfServe(t *testing.T) string {
+// helpOf returns what weir --help prints, of a command if there is one.
+func helpOf(t *testing.T, command ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	parser, err := newParser(&cli{}, streams{out: &out, err: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := kong.Trace(parser, []string{"serve"})
+	ctx, err := kong.Trace(parser, command)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := printHelp(kong.HelpOptions{}, ctx); err != nil {
+	if err := printHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100, ValueFormatter: withDefault}, ctx); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -53,7 +53,7 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 
 	found := 0
 	for name, text := range texts {
-		for _, m := range invocation.FindAllStringSubmatch(text, -1) {
+		for _, m := range invocation.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
 			args := words(m[1])
 			// --help would end the process.
 			if len(args) == 0 || !isSubcommand(args[0]) || slices.Contains(args, "--help") {

@@ -11,7 +11,6 @@ var withoutJSON = map[string]string{
 	"demo":       "it shows what a person watches",
 	"analytics":  "it serves; --log-format json is for its log",
 	"ratelimit":  "it serves, by the environment variables of another program",
-	"rules":      "it prints a file",
 	"completion": "it prints a script",
 	"schema":     "it prints JSON",
 	"man":        "it writes files",

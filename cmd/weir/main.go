@@ -20,38 +20,36 @@ import (
 )
 
 type cli struct {
-	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
-	Demo       demoCmd       `cmd:"" help:"Run a gateway with made-up clients, and show them on the dashboard."`
-	Analytics  analyticsCmd  `cmd:"" help:"Keep what servers tell through a queue, and answer questions about it."`
-	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
-	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
-	Rules      rulesCmd      `cmd:"" help:"Print the rules file for a limit in words."`
-	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
-	Test       testCmd       `cmd:"" help:"Test rules by cases, on a clock of their own."`
-	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
-	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
-	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
-	Promote    promoteCmd    `cmd:"" help:"Give a rule another mode on running servers: shadow, a share of its keys, all."`
-	Audit      auditCmd      `cmd:"" help:"Show what operators changed on running servers."`
-	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
-	Top        topCmd        `cmd:"" help:"Watch limits and clients of a running server, on a terminal."`
-	Tail       tailCmd       `cmd:"" help:"Print what a running server decides, as it decides it."`
+	Serve     serveCmd     `cmd:"" group:"Run:" help:"Run the rate limiter."`
+	Demo      demoCmd      `cmd:"" group:"Run:" help:"Run a gateway with made-up clients, and show them on the dashboard."`
+	Analytics analyticsCmd `cmd:"" group:"Run:" help:"Keep what servers tell through a queue, and answer questions."`
+	Ratelimit ratelimitCmd `cmd:"" group:"Run:" help:"Run in the place of Envoy's rate limit service, by its variables."`
+
+	Check   checkCmd   `cmd:"" group:"Try limits and rules:" help:"Check rules or a configuration, and report every mistake at once."`
+	Explain explainCmd `cmd:"" group:"Try limits and rules:" help:"Show which rules a request meets, and why."`
+	Test    testCmd    `cmd:"" group:"Try limits and rules:" help:"Test rules by cases, on a clock of their own."`
+	Replay  replayCmd  `cmd:"" group:"Try limits and rules:" help:"Try rules on access logs: who would have been refused."`
+
+	Top   topCmd   `cmd:"" group:"Look at a running server:" help:"Watch limits and clients of a running server, on a terminal."`
+	Tail  tailCmd  `cmd:"" group:"Look at a running server:" help:"Print what a running server decides, as it decides it."`
+	Take  takeCmd  `cmd:"" group:"Look at a running server:" help:"Ask a running server for one decision."`
+	Audit auditCmd `cmd:"" group:"Look at a running server:" help:"Show what operators changed on running servers."`
+
+	Key     keyCmd     `cmd:"" group:"Change a running server:" help:"Inspect, reset, ban or override one key on a running server."`
+	Promote promoteCmd `cmd:"" group:"Change a running server:" help:"Give a rule another mode: shadow, a share of its keys, all."`
+	Shed    shedCmd    `cmd:"" group:"Change a running server:" help:"Show load shedding of running servers, or change it."`
+
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of configurations or of rules files."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Man        manCmd        `cmd:"" hidden:"" help:"Write the manual pages into a folder."`
 }
 
-const description = `Weir decides whether a request may pass: a rate limiter for one process or a fleet.
-
-Start with a limit in front of a server:
+const description = `Weir decides whether a request may pass: a rate limiter for one process or a
+fleet. Start with a limit in front of a server:
 
   weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
-
-Exit status: 0 yes, 1 no (refused, not valid), 2 error.
-
-Colour: on terminals. NO_COLOR=1 in the environment is for none, CLICOLOR_FORCE=1 for
-colour in pipes and files too.`
+`
 
 func main() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}

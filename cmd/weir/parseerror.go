@@ -67,7 +67,7 @@ func explainParseError(err error) error {
 		}
 	}
 	if m := unexpected.FindStringSubmatch(err.Error()); m != nil && commandOf(pe.Context) == "weir" && otherCommands[m[1]] != "" {
-		return fmt.Errorf("unexpected argument %s: give weir %s", m[1], otherCommands[m[1]])
+		return fmt.Errorf("unexpected argument %s: give %s", m[1], otherCommands[m[1]])
 	}
 	return err
 }
@@ -75,9 +75,14 @@ func explainParseError(err error) error {
 // unexpected finds the word in the error for one that is none of the commands.
 var unexpected = regexp.MustCompile(`^unexpected argument (\S+)`)
 
-// otherCommands are commands that many look for, by what there is.
-var otherCommands = map[string]string{"ban": "key ban KEY=VALUE 1h", "unban": "key unban KEY=VALUE", "override": "key override KEY=VALUE 100/minute",
-	"inspect": "key inspect KEY=VALUE", "reset": "key reset KEY=VALUE", "lint": "check FILE", "validate": "check FILE", "start": "serve", "run": "serve"}
+// otherCommands are commands of earlier versions, and those that many look for, by what
+// there is.
+var otherCommands = map[string]string{
+	"ban": "weir key ban KEY=VALUE 1h", "unban": "weir key unban KEY=VALUE", "override": "weir key override KEY=VALUE 100/minute",
+	"inspect": "weir key inspect KEY=VALUE", "reset": "weir key reset KEY=VALUE", "lint": "weir check FILE", "validate": "weir check FILE",
+	"start": "weir serve", "run": "weir serve", "rules": `weir check --from-limit "100/minute by ip"`, "suggest": "weir replay RULES LOG",
+	"simulate": "go run github.com/weirlimit/weir/lab/simulate@latest",
+}
 
 // whereMoved says where the setting of an old flag or variable is now.
 func whereMoved(s server.Setting) string {

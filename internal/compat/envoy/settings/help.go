@@ -13,10 +13,26 @@ func Help() string {
 		if f.Default != "" {
 			b.WriteString("=" + f.Default)
 		}
-		b.WriteString("\n        " + f.Doc + "\n")
+		b.WriteByte('\n')
+		writeWrapped(&b, f.Doc)
 		if f.Differs != "" {
-			b.WriteString("        (here: " + f.Differs + ")\n")
+			writeWrapped(&b, "(here: "+f.Differs+")")
 		}
 	}
 	return b.String()
+}
+
+// writeWrapped writes a text in lines that a terminal of 80 columns holds, where help is
+// indented by two.
+func writeWrapped(b *strings.Builder, text string) {
+	const indent, width = "       ", 78
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > width && line != indent {
+			b.WriteString(line + "\n")
+			line = indent
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
 }
