@@ -14,7 +14,7 @@ import (
 
 // build returns the limit, or nil if there is a fault in it.
 func (b *builder) build(name, scope string) *Limit {
-	l := &Limit{Replaces: b.spec.Replaces, at: b.spec.Node, rolls: b.s.Rollout != nil}
+	l := &Limit{Replaces: b.spec.Replaces, at: b.spec.Node}
 	if name == "" {
 		name = b.defaultName()
 	}

@@ -74,9 +74,6 @@ func (c *compiler) lists(f *fileSpec) {
 			d.deny[l.name] = list
 		}
 		c.lint.key(l.name, l.node, c.path)
-		if len(l.value) > 0 && list.first == nil {
-			list.first = l.value[0].node
-		}
 		c.values(&list.values, l.name, l.value)
 	}
 	for _, l := range f.Allow {

@@ -89,8 +89,6 @@ type Limit struct {
 	// alias is the name by which others replace the limit.
 	alias string
 	at    *node
-	// rolls: the file gives a rollout.
-	rolls bool
 }
 
 // All returns all limits of the rule: its own, and those of its tiers and

@@ -40,7 +40,6 @@ type domain struct {
 // denyList refuses values.
 type denyList struct {
 	values valueSet
-	first  *node // the first of them in the file
 	limit  *weir.Limit
 }
 

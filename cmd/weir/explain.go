@@ -135,7 +135,7 @@ func (a *liveAnswer) String() string {
 	}
 	for i := range a.Overlay {
 		v := &a.Overlay[i]
-		fmt.Fprintf(&b, "over the rules: %s, key %q\n  %s  in a rules file:\n%s", v.Limit, v.Key, overlayLine(v), indented(v.YAML))
+		fmt.Fprintf(&b, "over the rules: %s, key %q\n  %s  in a rules file, to start from:\n%s", v.Limit, v.Key, overlayLine(v), indented(v.YAML))
 	}
 	for i := range a.Modes {
 		b.WriteString("over the rules: " + modeLine(&a.Modes[i]))

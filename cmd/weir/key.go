@@ -326,7 +326,7 @@ func (st *keyState) text(verbose bool) string {
 		fmt.Fprintf(&b, "not refused: %d more, which -v prints\n", more)
 	}
 	if st.YAML != "" {
-		b.WriteString("in a rules file:\n" + indented(st.YAML))
+		b.WriteString("in a rules file, to start from:\n" + indented(st.YAML))
 	}
 	return b.String()
 }

@@ -80,7 +80,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 		}
 	}
 	if out, err := exec.Command(binary, "explain", "--admin", a.admin, "client_id=acme").CombinedOutput(); err != nil ||
-		!strings.Contains(string(out), `overrides: {"acme": [{name: "per_minute", algorithm: token_bucket, limit: 500/minute, burst: 600}`) {
+		!strings.Contains(string(out), `overrides: {"acme": {limit: 500/minute, algorithm: token_bucket, burst: 600}}`) {
 		t.Errorf("explain: %v\n%s", err, out)
 	}
 	servertest.Await(t, "the change to be in the log", func() bool {

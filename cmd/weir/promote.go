@@ -161,7 +161,7 @@ func promoted(before, after *modesState) string {
 		b.WriteByte('\n')
 	}
 	if after.YAML != "" {
-		b.WriteString("in a rules file:\n" + indented(after.YAML))
+		b.WriteString("in a rules file, to start from:\n" + indented(after.YAML))
 	}
 	return b.String()
 }

@@ -188,7 +188,7 @@ func TestPromoteInAFile(t *testing.T) {
 	n := serve(t, args...)
 	n.promote(t, "api/client_id", "100%")
 	n.promote(t, "api/path", "off", "--limit", "slow", "--for", "30d")
-	if out, code := n.operate(t, "key", "allow", "client_id=vip", "--for", "1h", "--reason", "moves"); code != 0 || !strings.Contains(out, `overrides: {"vip": {`) {
+	if out, code := n.operate(t, "key", "allow", "client_id=vip", "--for", "1h", "--reason", "moves"); code != 0 || !strings.Contains(out, `overrides: {"vip": unlimited}`) {
 		t.Errorf("%d %s", code, out)
 	}
 	n.end(t)

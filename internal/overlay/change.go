@@ -44,7 +44,7 @@ type Change struct {
 	// Before and After say in words how it stood.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	// YAML is what it amounts to in a rules file, empty where nothing there does.
+	// YAML is the [Entry.Snippet] of what it made, empty where it made none.
 	YAML string `json:"yaml,omitempty"`
 
 	last string // the limit that was named last

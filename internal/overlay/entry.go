@@ -118,6 +118,14 @@ func (e *Entry) target() target {
 	return target{e.Kind, e.counter(), ""}
 }
 
+// end returns when the entry ends, nil for never.
+func (e *Entry) end() *time.Time {
+	if e.Until == 0 {
+		return nil
+	}
+	return new(time.UnixMicro(e.Until).UTC())
+}
+
 // check reports what is wrong with an entry, wherever it comes from.
 func (e *Entry) check() error {
 	errs := []error{

@@ -3,7 +3,6 @@ package overlay_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
-	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -24,9 +22,6 @@ func (l *logs) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, ni
 func (l *logs) lines() string { return strings.ReplaceAll(l.String(), `\"`, `"`) }
 
 func (l *logs) has(s string) bool { return strings.Contains(l.lines(), s) }
-
-// linesOf stands for the lines that an entry amounts to.
-func linesOf(e *overlay.Entry) string { return fmt.Sprintf("# %s %s %d", e.Kind, e.Rate(), e.Burst) }
 
 // shaky is a board that can be away.
 type shaky struct {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -20,7 +19,6 @@ type Keys struct {
 	audit    *Audit
 	variants *variants
 	restarts func(l, old *weir.Limit) string
-	yaml     func(*Entry) string
 }
 
 // Set does to the key of t what a kind does, Ban, BanDomain or Allow, for d from now on,
@@ -124,13 +122,13 @@ func (k *Keys) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author
 		without = t.rate()
 	}
 	c := Change{By: who.By, Reason: who.Reason, Action: words.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
-		Before: without, After: without, YAML: k.YAML(some)}
+		Before: without, After: without}
 	what := words.done
 	if was != nil {
 		c.Before = was.describe()
 	}
 	if e != nil {
-		c.After, c.At = e.describe(), e.Made
+		c.After, c.At, c.YAML = e.describe(), e.Made, e.Snippet()
 	} else {
 		c.Action, what = words.undo, words.undone
 	}
@@ -192,21 +190,6 @@ func (k *Keys) Views(entries []Entry) []View {
 	out := make([]View, len(entries))
 	for i := range entries {
 		out[i] = entries[i].view()
-		out[i].YAML = k.YAML(&entries[i])
 	}
 	return out
-}
-
-// YAML returns the lines of the rules files that e amounts to, with a comment that
-// says where they belong and when they are to be taken out again; where no lines do,
-// the comment says why.
-func (k *Keys) YAML(e *Entry) string {
-	if k.yaml == nil {
-		return ""
-	}
-	lines := k.yaml(e)
-	if e.Until == 0 || !slices.ContainsFunc(strings.Split(lines, "\n"), func(l string) bool { return l != "" && l[0] != '#' }) {
-		return lines
-	}
-	return lines + "# a file knows no end: take this out again at " + time.UnixMicro(e.Until).UTC().Format(time.RFC3339) + "\n"
 }

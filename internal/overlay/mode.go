@@ -33,9 +33,6 @@ type LimitRef struct {
 	Denies bool
 	// Priority is the best that requests have under the limit, 0 the highest.
 	Priority int
-	// YAML returns what a mode of the limit amounts to in a rules file. Nil means
-	// that nothing is said of it.
-	YAML func(m Mode, percent int64) string
 }
 
 // Setting is a mode and its share.
@@ -90,13 +87,6 @@ func (e *Entry) Setting() Setting { return Setting{e.Mode, e.Percent} }
 type limitID struct{ scope, name string }
 
 func (e *Entry) limitID() limitID { return limitID{e.Scope, e.Limit} }
-
-func (p *LimitRef) yaml(s Setting) string {
-	if p.YAML == nil {
-		return ""
-	}
-	return p.YAML(s.Mode, s.Percent)
-}
 
 func (p *LimitRef) limitID() limitID { return limitID{p.Limit.Scope, p.Limit.Name} }
 

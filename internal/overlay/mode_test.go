@@ -34,7 +34,7 @@ func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() i
 	n := &laid{log: &logs{}}
 	var err error
 	n.Overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places }, YAML: linesOf,
+		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +52,7 @@ func in(t testing.TB, m weir.Mode) (weir.Limits, overlay.LimitRef) {
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	return weir.Limits{l}, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l,
-		YAML: func(m overlay.Mode, percent int64) string { return fmt.Sprintf("%s %d", m, percent) }}
+	return weir.Limits{l}, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l}
 }
 
 func ask(user string) *weir.Request {
@@ -502,19 +501,19 @@ func TestHistory(t *testing.T) {
 	_, err = n.Keys.Lift(ctx, key, overlay.Override, operator)
 	do(err)
 	want := [][4]string{ // the latest first
-		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", "# override 70/minute 0"},
-		{"mode", "off", "shadow by the rules", "shadow 0"},
-		{"mode", "10% until 2023-11-14T23:13:22Z", "off", "off 0"},
-		{"mode", "shadow by the rules", "10% until 2023-11-14T23:13:22Z", "enforce 10"},
-		{"override", "50/minute burst 60", "70/minute until 2023-11-14T22:14:21Z", "# override 70/minute 0"},
-		{"override", "10/minute", "50/minute burst 60", "# override 50/minute 60"},
+		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", ""},
+		{"mode", "off", "shadow by the rules", ""},
+		{"mode", "10% until 2023-11-14T23:13:22Z", "off", "unlimited: true"},
+		{"mode", "shadow by the rules", "10% until 2023-11-14T23:13:22Z", "rollout: 10%"},
+		{"override", "50/minute burst 60", "70/minute until 2023-11-14T22:14:21Z", `overrides: {"ann": 70/minute}`},
+		{"override", "10/minute", "50/minute burst 60", `overrides: {"ann": {limit: 50/minute, algorithm: token_bucket, burst: 60}}`},
 	}
 	changes, err := n.Audit.Changes(ctx, 100, 0)
 	if err != nil || len(changes) != len(want) {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
 	for i, c := range changes {
-		if got := [4]string{c.Action, c.Before, c.After, c.YAML}; got != want[i] || c.By != operator.By || c.Reason != operator.Reason || c.Node != "n1" || c.Limit != "permin" {
+		if got := [4]string{c.Action, c.Before, c.After, lineOf(c.YAML)}; got != want[i] || c.By != operator.By || c.Reason != operator.Reason || c.Node != "n1" || c.Limit != "permin" {
 			t.Errorf("change %d is %+v\nwant %v", i, c, want[i])
 		}
 		if !n.log.has(c.ID) || strings.Count(n.log.lines(), c.ID) != 1 {
@@ -749,4 +748,11 @@ func FuzzModes(f *testing.F) {
 		}
 		n.take(t, user, 1)
 	})
+}
+
+// lineOf returns the line of a snippet between its comments.
+func lineOf(snippet string) string {
+	_, rest, _ := strings.Cut(snippet, "\n")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
 }

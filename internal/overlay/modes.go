@@ -71,7 +71,11 @@ func (m *Modes) Set(ctx context.Context, refs []LimitRef, s Setting, d time.Dura
 	for i := range refs {
 		p := &refs[i]
 		list = mergeChange(list, Change{At: after.Made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
-			Limit: p.Limit.Name, Before: describeBefore(was[p.limitID()], p), After: after.describe(), YAML: p.yaml(s)})
+			Limit: p.Limit.Name, Before: describeBefore(was[p.limitID()], p), After: after.describe()})
+	}
+	for i := range list {
+		c := &list[i]
+		c.YAML = modeSnippet(s, after.end(), []string{limitWords(c.Domain, c.Rule, c.Limit)})
 	}
 	m.audit.Note(ctx, kinds[KindMode].done, list...)
 	return nil
@@ -84,7 +88,7 @@ func mergeChange(list []Change, c Change) []Change {
 		l := &list[n-1]
 		if l.Domain == c.Domain && l.Rule == c.Rule && l.Before == c.Before && l.After == c.After {
 			if l.last != c.Limit { // else written as one limit
-				l.Limit, l.YAML = l.Limit+", "+c.Limit, l.YAML+c.YAML
+				l.Limit += ", " + c.Limit
 			}
 			l.last = c.Limit
 			return list
@@ -114,7 +118,7 @@ func (m *Modes) Clear(ctx context.Context, of func(*Entry) bool, who Author) (in
 	for _, s := range old {
 		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.describe(), After: "no such limit in the rules"}
 		if p, ok := refs[s.limitID()]; ok {
-			c.After, c.YAML = describeBefore(nil, &p), p.yaml(SettingOf(p.Limit))
+			c.After = describeBefore(nil, &p)
 		}
 		list = mergeChange(list, c)
 	}

@@ -21,11 +21,6 @@ type Options struct {
 	// order of the rules. It is asked when something is changed or told, and must
 	// be safe for concurrent use. Nil means none.
 	LimitRefs func() []LimitRef
-	// YAML returns the lines of the rules files that an entry amounts to, after a
-	// comment that says where they belong, or a comment that says why there are none. It
-	// is asked when an entry is made or told of, and must be safe for concurrent use.
-	// Nil means that nothing is said of them.
-	YAML func(*Entry) string
 	// Node names this node in the history of changes. Zero means no name.
 	Node string
 	// Check says why the store cannot serve a limit. Nil means that it can.
@@ -87,7 +82,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
 			"operator changes can be read again").Warns()}
 	o.entries, o.Audit = newEntries(o.board), newAudit(o.board, opt.Node)
-	o.Keys = &Keys{o.entries, o.Audit, o.variants, opt.Restarts, opt.YAML}
+	o.Keys = &Keys{o.entries, o.Audit, o.variants, opt.Restarts}
 	o.Modes = &Modes{o.entries, o.Audit, o.variants}
 	o.note(o.Refresh(ctx))
 	return o, nil

@@ -45,7 +45,7 @@ func newNode(t testing.TB, store weir.Store, board documents.Board, now func() i
 	n := &node{limit: newLimit(t), log: &logs{}}
 	var err error
 	n.Overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: weir.Limits{n.limit}, Board: board, Now: now, Logger: n.log.logger(), YAML: linesOf,
+		Rules: weir.Limits{n.limit}, Board: board, Now: now, Logger: n.log.logger(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestOverride(t *testing.T) {
 	if e := b.Keys.Of(b.limit, "acme"); len(e) != 1 || e[0].Rate() != "5000/minute" || e[0].By != "token from 10.0.0.1" {
 		t.Errorf("in force: %+v", e)
 	}
-	want := "override 5000/minute 6000"
+	want := "limit: 5000/minute, algorithm: token_bucket, burst: 6000"
 	for _, word := range []string{"limit of a key overridden", "token from 10.0.0.1", "user=acme", want} {
 		if !a.log.has(word) {
 			t.Errorf("no %q in the log: %v", word, a.log.lines())

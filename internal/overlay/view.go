@@ -24,14 +24,13 @@ type View struct {
 	By    string     `json:"by"`
 	// Here: it holds on this node alone.
 	Here bool `json:"here,omitempty"`
-	// YAML is the lines of a rules file that it amounts to, with a comment that says
-	// where they belong, or why there are none.
+	// YAML is the [Entry.Snippet].
 	YAML string `json:"yaml"`
 }
 
-// view returns e as operators are told of it, but for its lines.
+// view returns e as operators are told of it.
 func (e *Entry) view() View {
-	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: figures.Key(e.Key), Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Here: e.Here}
+	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: figures.Key(e.Key), Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Here: e.Here, YAML: e.Snippet()}
 	if e.Kind == BanDomain {
 		v.Key = Words(e.Entries)
 	}
@@ -57,8 +56,7 @@ type SwitchView struct {
 	Made   time.Time  `json:"made"`
 	By     string     `json:"by"`
 	Reason string     `json:"reason"`
-	// YAML is what it amounts to in a rules file, empty while the rules have no
-	// such limit.
+	// YAML is the [Entry.Snippet].
 	YAML string `json:"yaml"`
 }
 
@@ -109,20 +107,28 @@ func (v *SwitchView) String() string {
 // switchView returns the mode e as operators are told of it; p has no limit where the rules have
 // none.
 func (e *Entry) switchView(p LimitRef) SwitchView {
-	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
+	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
 	if e.Mode == Enforced {
 		v.Percent = new(e.Percent)
 	}
 	if p.Limit != nil {
-		v.Rules, v.YAML = new(SettingOf(p.Limit).String()), p.yaml(e.Setting())
+		v.Rules = new(SettingOf(p.Limit).String())
 	}
 	return v
 }
 
-// end returns when the entry ends, nil for never.
-func (e *Entry) end() *time.Time {
-	if e.Until == 0 {
-		return nil
+// ModeSnippet is [Entry.Snippet] of a mode that an operator gave to limits in one change.
+func ModeSnippet(views []SwitchView) string {
+	if len(views) == 0 {
+		return ""
 	}
-	return new(time.UnixMicro(e.Until).UTC())
+	s := Setting{Mode: views[0].Mode}
+	if views[0].Percent != nil {
+		s.Percent = *views[0].Percent
+	}
+	var of []string
+	for i := range views {
+		of = append(of, limitWords(views[i].Domain, views[i].Rule, views[i].Limit))
+	}
+	return modeSnippet(s, views[0].Until, of)
 }

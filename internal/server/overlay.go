@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
@@ -57,7 +56,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rulesWith(s.shed, s.rules), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+		Rules: rulesWith(s.shed, s.rules), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -70,12 +69,7 @@ func (r *ruleSet) limitRefs() []overlay.LimitRef {
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
 		for _, p := range w.distinct() {
-			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
-				if w.route != "" {
-					return w.noLines()
-				}
-				return rules.WordsInFile(r.words.domain, w.keyLists(), p.limit, w.all, string(m), percent)
-			}})
+			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit})
 		}
 	}
 	for _, rule := range r.set().Rules() {
@@ -83,46 +77,10 @@ func (r *ruleSet) limitRefs() []overlay.LimitRef {
 			if l.Limit == nil {
 				continue
 			}
-			out = append(out, overlay.LimitRef{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority,
-				YAML: func(m overlay.Mode, percent int64) string { return l.ModeLines(string(m), percent) }})
+			out = append(out, overlay.LimitRef{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority})
 		}
 	}
 	return out
-}
-
-// keyLines returns what operators did to one key as lines of the rules files.
-func (r *ruleSet) keyLines(e *overlay.Entry) string {
-	c := rules.KeyChange{Domain: e.Domain, Entries: e.Entries, Scope: e.Scope,
-		Count: e.Count, Period: time.Duration(e.Period) * time.Microsecond, Burst: e.Burst}
-	switch e.Kind {
-	case overlay.Ban:
-		c.Action = rules.BanKey
-	case overlay.Allow:
-		c.Action = rules.AllowKey
-	case overlay.BanDomain:
-		c.Action = rules.BanDomain
-		if r.live != nil {
-			return r.live.Set().KeyLines(c)
-		}
-		return fmt.Sprintf("deny: {%q: [%q]}\n", e.Entries[0].Key, e.Entries[0].Value)
-	default:
-		c.Action = rules.OverrideKey
-	}
-	for i := range r.words.limits {
-		w := &r.words.limits[i]
-		for _, p := range w.distinct() {
-			if p.limit.Scope == e.Scope {
-				if w.route != "" {
-					return w.noLines()
-				}
-				return rules.WordsKeyLines(c, w.keyLists(), p.limit, w.all)
-			}
-		}
-	}
-	if r.live == nil {
-		return "# no lines in a rules file do this: the limit is not there any more\n"
-	}
-	return r.live.Set().KeyLines(c)
 }
 
 // knownClients returns the clients that events of this node had a name for lately. t is nil

@@ -103,12 +103,6 @@ func (l *wordLimit) keyLists() [][]string {
 	return lists
 }
 
-// noLines says, as lines of a rules file, why none do what operators did to a limit of a
-// route.
-func (l *wordLimit) noLines() string {
-	return fmt.Sprintf("# no lines in a rules file do this: it is a limit of the route %q in the configuration\n", l.route)
-}
-
 // limitsAddresses reports whether the limit applies to a client that is known by its
 // address alone.
 func (l wordLimit) limitsAddresses() bool {

@@ -19,5 +19,5 @@ func WriteWords(text, domain string, callers bool) (string, error) {
 	if !callers && len(lists) > 1 {
 		lists = slices.DeleteFunc(lists, func(keys []string) bool { return slices.Contains(keys, entryClientID) })
 	}
-	return rules.WordsInFile(domain, lists, l.parts[0].limit, l.all, "enforce", 100), nil
+	return rules.WordsInFile(domain, lists, l.parts[0].limit, l.all), nil
 }

@@ -74,7 +74,8 @@ type modeAnswer struct {
 	Limits []overlay.LimitMode `json:"limits"`
 	// Waiting are modes of limits that the rules do not have.
 	Waiting []overlay.SwitchView `json:"pending"`
-	// YAML is what the change amounts to in a rules file; of a change alone.
+	// YAML is a snippet for a rules file to start from, empty where a mode was taken back; of a
+	// change alone.
 	YAML *string `json:"yaml,omitempty"`
 }
 
@@ -142,12 +143,13 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 		return err
 	}
 	out := m.view(limits)
-	out.YAML = new(string)
-	for i, l := range out.Limits {
-		if l.Changed != nil && (i == 0 || l.Changed.YAML != *out.YAML) {
-			*out.YAML += l.Changed.YAML
+	var changed []overlay.SwitchView
+	for _, l := range out.Limits {
+		if l.Changed != nil {
+			changed = append(changed, *l.Changed)
 		}
 	}
+	out.YAML = new(overlay.ModeSnippet(changed))
 	c.out, err = encode(out)
 	return err
 }

@@ -79,7 +79,7 @@ func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift boo
 	}
 	for _, e := range append(o.overlay.Keys.Of(t.Limit, t.Key), o.overlay.Keys.OfClient(q.reqs[0])...) {
 		if e.Kind == kind {
-			q.yaml = o.overlay.Keys.YAML(&e)
+			q.yaml = e.Snippet()
 		}
 	}
 	return nil

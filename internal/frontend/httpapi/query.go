@@ -118,7 +118,7 @@ type query struct {
 	client string
 	// notCovered says what a ban does not refuse.
 	notCovered []string
-	// yaml is what the action amounts to in a rules file.
+	// yaml is the snippet of what the action made.
 	yaml string
 	// strict are the checks that are; allStrict says that all are.
 	strict    []*weir.Request

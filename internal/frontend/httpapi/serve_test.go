@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"fmt"
 	"net/http/httptest"
 	"testing"
 
@@ -38,8 +37,7 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	if !ok {
 		board = clocked.New(t)
 	}
-	laid := overlay.Options{Rules: rules, Board: board, Node: "n1",
-		YAML: func(e *overlay.Entry) string { return fmt.Sprintf("# %s %s %d", e.Kind, e.Rate(), e.Burst) }}
+	laid := overlay.Options{Rules: rules, Board: board, Node: "n1"}
 	if limits, ok := rules.(weir.Limits); ok {
 		laid.LimitRefs = func() []overlay.LimitRef { return places(limits) }
 	}
@@ -76,9 +74,7 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 func places(limits weir.Limits) []overlay.LimitRef {
 	var out []overlay.LimitRef
 	for _, l := range limits {
-		out = append(out, overlay.LimitRef{Domain: "api", Rule: l.Algorithm.Name(), Limit: l, YAML: func(m overlay.Mode, percent int64) string {
-			return fmt.Sprintf("# %s\n%s: %d\n", l.Name, m, percent)
-		}})
+		out = append(out, overlay.LimitRef{Domain: "api", Rule: l.Algorithm.Name(), Limit: l})
 	}
 	return out
 }

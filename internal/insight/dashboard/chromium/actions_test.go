@@ -126,7 +126,7 @@ func TestKeyActions(t *testing.T) {
 
 			choose("Ban…")
 			_, yaml := b.act("Ban a client", "an attack")
-			if !strings.Contains(yaml, "rule client_id") || !strings.Contains(yaml, `overrides: {"acme": {name: "client_id", limit: 0, mode: hard}}`) {
+			if !strings.Contains(yaml, `the rule for "client_id"`) || !strings.Contains(yaml, `overrides: {"acme": {limit: 0, mode: hard}}`) {
 				t.Errorf("ban: %s", yaml)
 			}
 			allowed("ban", false)
@@ -140,7 +140,7 @@ func TestKeyActions(t *testing.T) {
 
 			choose("Another limit…")
 			b.fill("#action-rate", "5000/day")
-			if _, yaml := b.act("Give a client another limit", "they pay"); !strings.Contains(yaml, "limit: 5000/day") {
+			if _, yaml := b.act("Give a client another limit", "they pay"); !strings.Contains(yaml, `{"acme": 5000/day}`) {
 				t.Errorf("override: %s", yaml)
 			}
 			if got := n.explain("acme"); len(got.Overlay) != 1 || got.Overlay[0].Rate != "5000/day" || got.Decision.Remaining != 5000 {
@@ -252,7 +252,7 @@ func TestFamilyActionsByHash(t *testing.T) {
 			{"Lift the ban", "Lift a ban", "", false, "", true},
 			{"Ban…", "Ban a client", `deny: {"client_id": ["acme"]}`, true, "ban_domain", false},
 			{"Lift the ban", "Lift a ban", "", true, "", true},
-			{"Another limit…", "Give a client another limit", "limit: 200/day", false, "override", true},
+			{"Another limit…", "Give a client another limit", `{"acme": 200/day}`, false, "override", true},
 			{"Take the override back", "Take an override back", "", false, "", true},
 			{"Let pass…", "Always let a client pass", "", false, "allow", true},
 			{"Limit again", "Limit a client again", "", false, "", true},
