@@ -124,13 +124,13 @@ packages: ## build the packages and the image of this platform, install them her
 	cd tools/release && $(GO) mod tidy -diff && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -vet=off -count=1 -timeout 20m ./...
 
 release-tools:
-	scripts/servers.sh hatchling:python3-hatchling
+	scripts/servers.sh hatchling:python3-hatchling help2man:help2man
 	$(GO) -C tools/release build -o ../../bin/ github.com/goreleaser/goreleaser/v2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ./image
 
 # What packages hold beside the binary.
 release-files: build
 	rm -rf bin/release && mkdir -p bin/release/completions
-	bin/weir man bin/release/man
+	scripts/man.sh bin/weir bin/release/man
 	bin/weir completion bash >bin/release/completions/weir.bash
 	bin/weir completion zsh >bin/release/completions/_weir
 	bin/weir completion fish >bin/release/completions/weir.fish

@@ -13,7 +13,6 @@ var withoutJSON = map[string]string{
 	"ratelimit":  "it serves, by the environment variables of another program",
 	"completion": "it prints a script",
 	"schema":     "it prints JSON",
-	"man":        "it writes files",
 }
 
 // Every command that prints answers has --json.

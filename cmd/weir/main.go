@@ -42,7 +42,6 @@ type cli struct {
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of configurations or of rules files."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Write the manual pages into a folder."`
 }
 
 const description = `Weir decides whether a request may pass: a rate limiter for one process or a

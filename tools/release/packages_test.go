@@ -126,6 +126,9 @@ func checkMan(t *testing.T, folder string) {
 		if err != nil || complaints.Len() > 0 || !strings.Contains(string(out), "\n       "+name+" - ") {
 			t.Errorf("%s: %v, %s\n%.400s", page, err, complaints.String(), out)
 		}
+		if name == "weir-serve" && !strings.Contains(string(out), "\n       --upstream=URL\n") {
+			t.Errorf("%s has no flags:\n%s", page, out)
+		}
 	}
 }
 
