@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -38,7 +40,7 @@ func (t *Telemetry) openTraces(p plan, about *resource.Resource) error {
 	t.spans.SpanProcessor = sdktrace.NewBatchSpanProcessor(sender, sdktrace.WithMaxQueueSize(most))
 	t.tracers = sdktrace.NewTracerProvider(
 		// Nobody's trace begins here: a limiter is asked by those who have one.
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample(), sdktrace.WithRemoteParentSampled(&t.budget))),
 		sdktrace.WithSpanProcessor(t.spans),
 		sdktrace.WithResource(about),
 	)
@@ -110,6 +112,11 @@ type spanSender struct {
 
 // ExportSpans implements sdktrace.SpanExporter.
 func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	for i, span := range spans {
+		if span.InstrumentationScope().Name != scope {
+			spans[i] = redactedSpan{span}
+		}
+	}
 	err := s.SpanExporter.ExportSpans(ctx, spans)
 	n := len(spans)
 	s.queue.waiting.Add(int64(-n))
@@ -120,6 +127,37 @@ func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 	}
 	s.exports.note(err)
 	return nil
+}
+
+// redactedSpan is a span of a library as it is sent. The libraries tell addresses, paths, what
+// clients call themselves and the text of errors, none of which a span may hold, and
+// leave out error.type.
+type redactedSpan struct{ sdktrace.ReadOnlySpan }
+
+// Attributes implements sdktrace.ReadOnlySpan.
+func (s redactedSpan) Attributes() []attribute.KeyValue {
+	var out []attribute.KeyValue
+	for _, a := range s.ReadOnlySpan.Attributes() {
+		switch a.Key {
+		case "http.response.status_code", "rpc.response.status_code":
+			if s.Status().Code == codes.Error {
+				out = append(out, attribute.String("error.type", a.Value.String()))
+			}
+		case "http.request.method", "http.route", "url.scheme", "rpc.system.name", "rpc.method", "ratelimit.frontend", "error.type":
+		default:
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// Events implements sdktrace.ReadOnlySpan: those of panics have their text.
+func (redactedSpan) Events() []sdktrace.Event { return nil }
+
+// Status implements sdktrace.ReadOnlySpan.
+func (s redactedSpan) Status() sdktrace.Status {
+	return sdktrace.Status{Code: s.ReadOnlySpan.Status().Code}
 }
 
 // metricExporter tells our log what fails.

@@ -3,13 +3,16 @@ package telemetry
 import (
 	"context"
 	"net/http"
-	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weirlimit/weir/internal/recorder"
@@ -55,69 +58,75 @@ func (t *Telemetry) HTTP(opt HTTPOptions, next http.Handler) http.Handler {
 	if !t.Tracing() {
 		return next
 	}
+	traced := otelhttp.NewHandler(t.describeRequests(opt, next), opt.Frontend,
+		otelhttp.WithTracerProvider(t.tracers), otelhttp.WithPropagators(t.carry), otelhttp.WithMeterProvider(sdkmetric.NewMeterProvider()),
+		otelhttp.WithSpanOptions(trace.WithAttributes(attribute.String("ratelimit.frontend", opt.Frontend))),
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
+			return strings.TrimSpace(recorder.Method(r.Method) + " " + opt.route(r))
+		}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A request with two parents has none.
 		if p := r.Header[traceparent]; len(p) == 1 && sampled(p[0]) {
-			t.serve(w, r, &opt, next)
+			traced.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (t *Telemetry) serve(w http.ResponseWriter, r *http.Request, opt *HTTPOptions, next http.Handler) {
-	header := propagation.HeaderCarrier(r.Header)
-	ctx := t.carry.Extract(r.Context(), header)
-	if !trace.SpanContextFromContext(ctx).IsSampled() || !t.budget.take() {
-		next.ServeHTTP(w, r)
-		return
+func (opt *HTTPOptions) route(r *http.Request) string {
+	if opt.Route == nil {
+		return ""
 	}
-	name, scheme := recorder.Method(r.Method), "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	attrs := []attribute.KeyValue{
-		attribute.String("http.request.method", name), attribute.String("url.scheme", scheme),
-		attribute.String("ratelimit.frontend", opt.Frontend),
-	}
-	if opt.Route != nil {
-		if route := opt.Route(r); route != "" {
-			name += " " + route
-			attrs = append(attrs, attribute.String("http.route", route))
-		}
-	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
-	if opt.Pass {
-		t.carry.Inject(ctx, header)
-	}
-	rec := recorder.New(w)
-	finished := false
-	defer func() {
-		switch {
-		case !finished: // a proxy that loses its upstream panics
-			span.SetAttributes(attribute.String("error.type", "aborted"))
-			span.SetStatus(codes.Error, "")
-		default:
-			span.SetAttributes(attribute.Int("http.response.status_code", rec.Status))
-			if rec.Status >= 500 {
-				span.SetAttributes(attribute.String("error.type", strconv.Itoa(rec.Status)))
-				span.SetStatus(codes.Error, "")
-			}
-		}
-		span.End()
-	}()
-	next.ServeHTTP(&rec, r.WithContext(ctx))
-	finished = true
+	return opt.Route(r)
 }
 
-// budget bounds how many requests are followed in a second: whoever asks says that a
-// trace is sampled, and may be anybody. Safe for concurrent use.
+// describeRequests returns next, with what is told of its requests beside what otelhttp
+// tells.
+func (t *Telemetry) describeRequests(opt HTTPOptions, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		span := trace.SpanFromContext(r.Context())
+		if !span.IsRecording() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if route := opt.route(r); route != "" {
+			span.SetAttributes(attribute.String("http.route", route))
+		}
+		if opt.Pass {
+			t.carry.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
+		}
+		finished := false
+		defer func() {
+			if !finished { // a proxy that loses its upstream panics
+				span.SetAttributes(attribute.String("error.type", "aborted"))
+				span.SetStatus(codes.Error, "")
+			}
+		}()
+		next.ServeHTTP(w, r)
+		finished = true
+	})
+}
+
+// budget is a sampler that bounds how many requests are followed in a second: whoever
+// asks says that a trace is sampled, and may be anybody. Safe for concurrent use.
 type budget struct {
 	most    int64
 	second  atomic.Int64 // since the Unix epoch
 	taken   atomic.Int64 // in that second, give or take a few where it begins
 	skipped atomic.Uint64
 }
+
+// ShouldSample implements sdktrace.Sampler.
+func (b *budget) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	if b.take() {
+		return sdktrace.AlwaysSample().ShouldSample(p)
+	}
+	return sdktrace.NeverSample().ShouldSample(p)
+}
+
+// Description implements sdktrace.Sampler.
+func (b *budget) Description() string { return "so many a second" }
 
 func (b *budget) take() bool {
 	now := time.Now().Unix()

@@ -74,7 +74,7 @@ func semantic(m metricdata.Metrics) (metricdata.Metrics, bool) {
 		case "method":
 			return attribute.String("rpc.method", strings.TrimPrefix(v, "/")), true
 		case "code":
-			return attribute.String("rpc.response.status_code", upperSnake(v)), true
+			return attribute.String("rpc.response.status_code", strings.Replace(upperSnake(v), "CANCELED", "CANCELLED", 1)), true
 		}
 		return kv, true
 	}, attribute.String("rpc.system.name", "grpc"))

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -103,7 +104,9 @@ func series() []telemetry.Series {
 }
 
 func ask(h http.Handler, parents ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", "/check", nil)
+	r := httptest.NewRequest("POST", "/"+secretKey, strings.NewReader(secretKey))
+	r.Header = http.Header{"User-Agent": {secretKey}, "X-Forwarded-For": {secretKey}}
+	r.Host = secretKey
 	for _, p := range parents {
 		r.Header.Add("Traceparent", p)
 	}
@@ -142,7 +145,7 @@ func TestSpans(t *testing.T) {
 				if hex.EncodeToString(s.TraceId) != traceID {
 					t.Errorf("span %s is of trace %x", s.Name, s.TraceId)
 				}
-				if strings.Contains(s.String(), secretKey) {
+				if tells(s) {
 					t.Errorf("a key is told: %s", s)
 				}
 				attrs := otlptest.Attributes(s.Attributes)
@@ -228,6 +231,44 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// tells reports whether a span tells who asks, or from where.
+func tells(s *tracepb.Span) bool {
+	return strings.Contains(s.String(), secretKey) || strings.Contains(s.String(), "192.0.2.1") // of httptest
+}
+
+// A handler does with the response of a request that is followed what it does with others.
+func TestFollowedResponses(t *testing.T) {
+	fast(t)
+	tel := open(t, telemetry.Options{Endpoint: otlptest.New().HTTP(t)})
+	srv := httptest.NewServer(tel.HTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c := http.NewResponseController(w)
+		_, writes := w.(io.ReaderFrom)
+		err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(), c.Flush())
+		conn, buf, hijacked := c.Hijack()
+		if err = errors.Join(err, hijacked); err != nil || !writes {
+			t.Errorf("%v; writes from files: %v", err, writes)
+			return
+		}
+		defer conn.Close()
+		_, _ = buf.WriteString("hijacked") // seen by the client
+		_ = buf.Flush()
+	})))
+	defer srv.Close()
+	r, err := http.NewRequest("GET", srv.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Traceparent", sampled)
+	res, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Error(res.Status)
+	}
+}
+
 // failing is a store that does not decide, and says why in words that hold a key.
 type failing struct{ weir.Store }
 
@@ -247,7 +288,7 @@ func TestFailures(t *testing.T) {
 	aborted := false
 	h := tel.HTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if aborted {
-			panic(http.ErrAbortHandler)
+			panic(secretKey)
 		}
 		_, told := tel.StoreCall(r.Context(), 3)
 		told("timeout")
@@ -265,7 +306,7 @@ func TestFailures(t *testing.T) {
 	servertest.Await(t, "four spans", func() bool { return len(col.Spans()) == 4 })
 	failures := map[string]int{}
 	for _, s := range col.Spans() {
-		if s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || strings.Contains(s.String(), secretKey) {
+		if s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || tells(s) {
 			t.Errorf("%s", s)
 		}
 		failures[fmt.Sprint(s.Name, " ", otlptest.Attributes(s.Attributes)["error.type"])]++
@@ -298,8 +339,11 @@ type health struct {
 }
 
 func (h health) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
-	if req.Service == "broken" {
+	switch req.Service {
+	case "broken":
 		return nil, status.Error(codes.Internal, secretKey)
+	case "panics":
+		panic(secretKey)
 	}
 	_, err := h.lim.Take(ctx, secretKey, 1)
 	return new(healthpb.HealthCheckResponse), err
@@ -337,13 +381,14 @@ func TestGRPC(t *testing.T) {
 	call("", "traceparent", sampled, "traceparent", sampled)
 	call("", "traceparent", sampled, "tracestate", "vendor=value")
 	call("broken", "traceparent", sampled)
-	servertest.Await(t, "three spans", func() bool { return len(col.Spans()) >= 3 })
+	call("panics", "traceparent", sampled)
+	servertest.Await(t, "four spans", func() bool { return len(col.Spans()) >= 4 })
 	end(t, tel)
 	var broken, fine int
 	for _, s := range col.Spans() {
 		attrs := otlptest.Attributes(s.Attributes)
 		switch {
-		case strings.Contains(s.String(), secretKey):
+		case tells(s):
 			t.Errorf("a key is told: %s", s)
 		case s.Name == "ratelimit.decide":
 			if p := byID(col.Spans(), s.ParentSpanId); p == nil || p.TraceState != "vendor=value" {
@@ -357,7 +402,7 @@ func TestGRPC(t *testing.T) {
 			broken++
 		}
 	}
-	if len(col.Spans()) != 3 || broken != 1 || fine != 1 {
+	if len(col.Spans()) != 4 || broken != 2 || fine != 1 {
 		t.Errorf("%d spans: %d fine, %d broken", len(col.Spans()), fine, broken)
 	}
 }
