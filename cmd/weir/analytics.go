@@ -17,6 +17,9 @@ type analyticsCmd struct {
 
 // Run counts until a signal ends it.
 func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
+	if err := c.ReadVariables(); err != nil {
+		return err
+	}
 	log := server.NewLogger(s.err, c.Log)
 	warnOfStrayEnv(k, log)
 	srv, err := server.NewAnalytics(&c.AnalyticsConfig, readBuild(), log)

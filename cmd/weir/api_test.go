@@ -16,7 +16,7 @@ func TestReserveAndCommit(t *testing.T) {
 	if err := os.WriteFile(key, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--limit", "100/hour by client_id using token_bucket", "--reserve-key-file", key}
+	args := []string{"--limit", "100/hour by client_id using token_bucket", "WEIR_RESERVE_KEY_FILE=" + key}
 	n := serve(t, args...)
 	const who = `"descriptors":[{"entries":{"client_id":"1"}}]`
 	remaining := func() int64 {

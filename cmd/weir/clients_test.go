@@ -102,7 +102,7 @@ func TestAnswersAreNginx(t *testing.T) {
 	direct := "http://" + addr
 	cert, key, _ := servertest.Certificate(t, t.TempDir(), "gateway")
 	plain := serve(t, "--limit", "100000/hour", "--upstream", direct)
-	secure := serve(t, "--limit", "100000/hour", "--upstream", direct, "--tls-cert", cert, "--tls-key", key)
+	secure := serve(t, "--limit", "100000/hour", "--upstream", direct, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key)
 	ways := []struct {
 		base, version string
 		args          []string
@@ -158,7 +158,7 @@ func TestH2load(t *testing.T) {
 			before := requests()
 			conf := []string{"--limit", fmt.Sprintf("%d/hour", limit), "--upstream", upstream}
 			if name == "TLS" {
-				conf = append(conf, "--tls-cert", cert, "--tls-key", key)
+				conf = append(conf, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key)
 			}
 			n := serve(t, conf...)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

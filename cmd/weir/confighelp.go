@@ -3,18 +3,21 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/server"
 )
 
 // flagColumn is the width of the flags in the help of serve, in columns.
-const flagColumn = 33
+const flagColumn = 26
 
 // printHelp prints the help of the selected command. That of serve has one line a
-// flag, in groups: the first sentence of its help, and its default.
+// flag, in groups: the first sentence of its help, and its default. Those that few need
+// are only named.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	command := ctx.Selected()
 	switch {
@@ -25,9 +28,13 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage: weir serve [flags] [FILE ...]\n\n%s\n\n%s\n", command.Help, command.Detail)
-	group := "Flags:"
+	group, more := "Flags:", []string(nil)
 	fmt.Fprintf(&b, "\n%s\n", group)
 	for _, f := range flagsOf(command) {
+		if f.Tag.Has("more") {
+			more = append(more, "--"+f.Name)
+			continue
+		}
 		if f.Group != nil && f.Group.Title != group {
 			group = f.Group.Title
 			fmt.Fprintf(&b, "\n%s\n", group)
@@ -37,6 +44,10 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 			line += " [" + f.Default + "]"
 		}
 		fmt.Fprintf(&b, "  %-*s  %s\n", flagColumn, usageOf(f), line)
+	}
+	fmt.Fprintf(&b, "\nMore flags, in the list of weir help config:\n")
+	for names := range slices.Chunk(more, 4) {
+		fmt.Fprintf(&b, "  %s\n", strings.Join(names, " "))
 	}
 	_, err := io.WriteString(ctx.Stdout, b.String())
 	return err
@@ -91,10 +102,13 @@ func printConfigKeys(w io.Writer) error {
 		if s.Default != "" {
 			fmt.Fprintf(&b, " [%s]", s.Default)
 		}
-		if s.Flag != "" {
+		switch {
+		case s.Flag != "":
 			fmt.Fprintf(&b, " (--%s, %s)", s.Flag, s.Env())
+		case s.Env() != "":
+			fmt.Fprintf(&b, " (%s)", s.Env())
 		}
-		fmt.Fprintf(&b, "\n    %s\n", s.Help)
+		b.WriteString("\n" + figures.Wrap("    ", s.Help))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

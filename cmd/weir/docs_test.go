@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/server"
 )
 
 // invocation finds a command line of weir in text: at the start of a line,
@@ -125,4 +127,41 @@ func words(line string) []string {
 	}
 	flush()
 	return out
+}
+
+// TestNobodyNamesFlagsThatWent: pages, files to deploy and what the program says name settings
+// without a flag by their key or variable.
+func TestNobodyNamesFlagsThatWent(t *testing.T) {
+	var gone []string
+	for _, s := range server.Settings() {
+		if name, ok := strings.CutPrefix(s.Env(), "WEIR_"); ok && s.Flag == "" {
+			gone = append(gone, strings.ToLower(strings.ReplaceAll(name, "_", "-")))
+		}
+	}
+	pattern := regexp.MustCompile(`--(?:` + strings.Join(gone, "|") + `)(?:[^a-z0-9-]|$)`)
+	texts := 0
+	for _, dir := range []string{"README.md", "docs", "deploy", "examples", "cmd", "internal", "identity", "credentials", "client"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "dist" || d.Name() == "testdata" || d.Name() == "decisions"):
+				return fs.SkipDir
+			case d.IsDir(), strings.HasSuffix(path, "_test.go"), !slices.Contains([]string{".go", ".md", ".txt", ".yaml", ".json", ".ts", ".svelte", ".service"}, filepath.Ext(path)):
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			texts++
+			if found := pattern.Find(text); found != nil {
+				t.Errorf("%s names %s, which is no flag any more", path, found)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if texts < 100 {
+		t.Errorf("only %d files were read", texts)
+	}
 }

@@ -31,6 +31,9 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 			known = append(known, f.Tag.Envs...)
 		}
 	}
+	for _, setting := range server.Settings() {
+		known = append(known, setting.Env())
+	}
 	if stray := strayEnv(os.Environ(), known); stray != "" {
 		log.Warn("environment variables without effect: not settings of this command; `weir help config` lists the settings",
 			"variables", stray)

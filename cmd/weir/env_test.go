@@ -2,6 +2,9 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -27,11 +30,46 @@ func TestVariablesAreAsDocumented(t *testing.T) {
 	}
 	for _, s := range server.Settings() {
 		if s.Flag == "" {
+			if s.Env() != "" {
+				t.Run(s.Env(), func(t *testing.T) { checkVariable(t, s) })
+			}
 			continue
 		}
 		if got := read[s.Flag]; !slices.Equal(got, []string{s.Env()}) {
 			t.Errorf("--%s is read from %q, want %s", s.Flag, got, s.Env())
 		}
+	}
+}
+
+// checkVariable checks that the variable of a setting without a flag sets what the file does,
+// and that it is named where its value cannot be.
+func checkVariable(t *testing.T, s server.Setting) {
+	none := func(string) bool { return false }
+	path, taken := filepath.Join(t.TempDir(), "weir.yaml"), 0
+	for _, value := range []string{"7", "7s", "true"} {
+		text := strings.ReplaceAll(s.Key, ".", ": {") + ": " + value + strings.Repeat("}", strings.Count(s.Key, "."))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fromFile, err := server.Layer(path, server.Defaults(), none)
+		t.Setenv(s.Env(), value)
+		fromVariable, variableErr := server.Layer("", server.Defaults(), none)
+		if err := os.Unsetenv(s.Env()); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case (err == nil) != (variableErr == nil):
+			t.Errorf("%q: %v from the file, %v from the variable", value, err, variableErr)
+		case err != nil && !strings.Contains(variableErr.Error(), s.Env()):
+			t.Errorf("%q: the error does not name the variable: %v", value, variableErr)
+		case err == nil && (!reflect.DeepEqual(fromFile, fromVariable) || reflect.DeepEqual(fromFile, server.Defaults())):
+			t.Errorf("%q does not set it, or other things", value)
+		case err == nil:
+			taken++
+		}
+	}
+	if taken == 0 {
+		t.Error("no value is taken")
 	}
 }
 

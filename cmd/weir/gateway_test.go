@@ -217,7 +217,7 @@ func TestStrangersDoNotReachTheAPI(t *testing.T) {
 			t.Errorf("with %q: %q, want %q", fields, body, want)
 		}
 	}
-	n := serve(t, "--limit", "100/hour by ip", "--upstream", upstream, "--admin-token", token)
+	n := serve(t, "--limit", "100/hour by ip", "--upstream", upstream, "WEIR_ADMIN_TOKEN="+token)
 	ask(n, false)
 	ask(n, false, "Authorization", "Bearer 0123456789abcdeF")
 	ask(n, true, "Authorization", "Bearer "+token)
@@ -252,7 +252,7 @@ func TestTakeBesideAnUpstream(t *testing.T) {
 	for name, answer := range answers {
 		up := httptest.NewServer(answer)
 		defer up.Close()
-		n := serve(t, "--limit", "100/hour", "--upstream", up.URL, "--admin-token", token)
+		n := serve(t, "--limit", "100/hour", "--upstream", up.URL, "WEIR_ADMIN_TOKEN="+token)
 		if code, out := take(n); code != 2 || !strings.Contains(out, "--trust 127.0.0.1") || !strings.Contains(out, "--token") {
 			t.Errorf("%s: exit status %d\n%s", name, code, out)
 		}

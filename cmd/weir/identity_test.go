@@ -257,7 +257,7 @@ func TestKeysReloadUnderLoad(t *testing.T) {
 	put(file, keys(fry, "fry", "free", acme, "acme", "pro", busy, "busy", "load"))
 	put(rules, strings.Replace(identityRules, "pro: 100/hour", "pro: 100/hour, load: 1000000/second", 1))
 	n := serve(t, "--rules", rules, "--upstream", up(t), "--trusted-proxies", "127.0.0.1",
-		"--api-key-from", "header:X-API-Key", "--api-keys", file, "--user-from", "api_key", "--tier-from", "keys",
+		"WEIR_API_KEY_FROM=header:X-API-Key", "WEIR_API_KEYS="+file, "WEIR_USER_FROM=api_key", "WEIR_TIER_FROM=keys",
 		"--config", routesOf(t, `
   - descriptors:
       - {entries: [user, tier]}

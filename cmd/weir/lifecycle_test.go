@@ -461,7 +461,7 @@ func TestTLSReload(t *testing.T) {
 	curl := servertest.Binary(t, "curl")
 	dir := t.TempDir()
 	cert, key, _ := servertest.Certificate(t, dir, "first")
-	n := serve(t, "--limit", "100/hour by client_id", "--tls-cert", cert, "--tls-key", key)
+	n := serve(t, "--limit", "100/hour by client_id", "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key)
 	if !strings.HasPrefix(n.http, "https://") {
 		t.Fatalf("listens at %s", n.http)
 	}

@@ -70,7 +70,7 @@ func start(t *testing.T, args ...string) *started {
 // as it was told; with the token where there is one.
 func TestTail(t *testing.T) {
 	const token = "0123456789abcdef"
-	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-sample", "1", "--admin-token", token)
+	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-sample", "1", "WEIR_ADMIN_TOKEN="+token)
 	asJSON := start(t, "tail", "--admin", n.admin, "--token", token, "--json", "-n", "2", "--outcome", "refused", "--key", "a", "--key", "b")
 	asText := start(t, "tail", "--admin", n.admin, "--token", token)
 	n.readers(t, token, 2)
@@ -146,7 +146,7 @@ func TestWatchingFails(t *testing.T) {
 
 // Without a terminal weir top prints one frame.
 func TestTopOnce(t *testing.T) {
-	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-node", "here")
+	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "WEIR_EVENTS_NODE=here")
 	n.spend(t, "acme", 8)
 	out, err := exec.Command(binary, "top", "--admin", n.admin).CombinedOutput()
 	if err != nil {

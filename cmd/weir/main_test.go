@@ -50,7 +50,7 @@ type node struct {
 func serve(t *testing.T, args ...string) *node {
 	t.Helper()
 	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
-	n := &node{Process: servertest.Serve(t, exec.Command(binary, all...), "http", "admin")}
+	n := &node{Process: servertest.Serve(t, servertest.Invoke(binary, all...), "http", "admin")}
 	n.http, n.admin = n.URL("http"), n.URL("admin")
 	return n
 }

@@ -51,10 +51,14 @@ func explainParseError(err error) error {
 		return errors.New("unknown flag -v: the version is printed by weir version")
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
-		if s, ok := server.FindMoved(m[1]); ok {
+		words := commandOf(pe.Context)
+		s, moved := server.FindMoved(m[1])
+		switch {
+		case moved && words == "weir serve":
 			return errors.New("--" + m[1] + " " + whereMoved(s))
-		}
-		if words := commandOf(pe.Context); m[1] == "rules" && (words == "weir check" || words == "weir test") {
+		case moved && words == "weir analytics" && s.Env() != "":
+			return fmt.Errorf("--%s is now %s in the environment", m[1], s.Env())
+		case m[1] == "rules" && (words == "weir check" || words == "weir test"):
 			return fmt.Errorf("unknown flag --rules: %s takes the file alone, as in %s FILE", words, words)
 		}
 		for _, f := range pe.Context.Flags() {
@@ -86,8 +90,11 @@ var otherCommands = map[string]string{
 
 // whereMoved says where the setting of an old flag or variable is now.
 func whereMoved(s server.Setting) string {
-	if s.Flag != "" {
+	switch {
+	case s.Flag != "":
 		return fmt.Sprintf("is now --%s (%s in the configuration file)", s.Flag, s.Key)
+	case s.Env() != "":
+		return fmt.Sprintf("is now %s in the configuration file, given with --config FILE, or %s in the environment", s.Key, s.Env())
 	}
 	return fmt.Sprintf("is now %s in the configuration file, given with --config FILE", s.Key)
 }

@@ -24,10 +24,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 			all = append(all, []string{"--events", queue + url})
 		}
 	}
-	for _, setting := range []string{"--upstream", "--jwt-url", "--analytics"} {
+	for _, setting := range []string{"--upstream", "WEIR_JWT_URL", "--analytics"} {
 		for _, url := range []string{"http://user:" + secret + "@127.0.0.1:1/", "https://" + secret + "@127.0.0.1:1/", "https://127.0.0.1:1/x?api_key=" + secret, "ftp://user:" + secret + "@127.0.0.1:1", "http://user:" + secret + "@127.0.0.1:port",
 			"postgres://user:" + secret + "@127.0.0.1:1/weir", "postgres://127.0.0.1:1/weir?password=" + secret} {
-			all = append(all, []string{setting, url, "--user-from", "jwt:sub"})
+			all = append(all, []string{setting, url})
 		}
 	}
 	for _, args := range all {
@@ -36,6 +36,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, binary, append([]string{"serve", "--limit", "5/minute by ip", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", "", "--log-level", "debug"}, args...)...)
+			if strings.HasPrefix(args[0], "WEIR_") {
+				cmd.Env = append(cmd.Environ(), args[0]+"="+args[1], "WEIR_USER_FROM=jwt:sub")
+				cmd.Args = cmd.Args[:len(cmd.Args)-len(args)]
+			}
 			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &said, &said
 			_ = cmd.Run() // it fails, or is ended

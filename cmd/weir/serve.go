@@ -16,8 +16,8 @@ import (
 type serveCmd struct {
 	Files       []string `arg:"" optional:"" name:"file" placeholder:"FILE" help:"A rules file, a configuration, or one of each; as --rules and --config."`
 	ConfigFile  string   `name:"config" placeholder:"FILE" help:"Configuration file in YAML. Flags and WEIR_* variables win over it."`
-	PrintConfig bool     `name:"print-config" help:"Print the resulting configuration, without secrets, and exit."`
-	Changed     bool     `name:"changed" env:"-" help:"With --print-config: print only what differs from the defaults."`
+	PrintConfig bool     `name:"print-config" help:"Print the configuration that results, and exit. It leaves secrets out."`
+	Changed     bool     `name:"changed" more:"" env:"-" help:"With --print-config: print only what differs from the defaults."`
 
 	server.Config `embed:""`
 }

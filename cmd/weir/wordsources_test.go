@@ -36,7 +36,7 @@ func TestLimitBySources(t *testing.T) {
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			n := serve(t, "--limit", "1/year by "+by+" using fixed_window", "--upstream", up.URL, "--api-keys", keys, "--api-key-from", "header:X-API-Key", "--user-from", "api_key", "--tier-from", "keys")
+			n := serve(t, "--limit", "1/year by "+by+" using fixed_window", "--upstream", up.URL, "WEIR_API_KEYS="+keys, "WEIR_API_KEY_FROM=header:X-API-Key", "WEIR_USER_FROM=api_key", "WEIR_TIER_FROM=keys")
 			for _, r := range strings.Split(requests, ", ") {
 				words := strings.Fields(r)
 				req, err := http.NewRequest("GET", n.http+words[0], nil)

@@ -113,9 +113,9 @@ func notLocal(r *http.Request) string {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
 	case !httpapi.LoopbackHost(r.Host):
-		return "this address answers to localhost only: ask for it by that name, or start with --admin-token"
+		return "this address answers to localhost only: ask for it by that name, or start with --admin-token-file"
 	case httpapi.Forwarded(r):
-		return "this address answers no proxy, which speaks for others: start with --admin-token"
+		return "this address answers no proxy, which speaks for others: start with --admin-token-file"
 	case site == "cross-site" && !strings.HasPrefix(r.URL.Path, "/ui/"), site == "same-site" && strings.HasPrefix(r.URL.Path, "/debug/"):
 		return "this address answers no page of another site"
 	}
@@ -137,7 +137,7 @@ func openAdmin(s *Server) (frontend, error) {
 		return frontend{}, err
 	}
 	if s.token != "" && cert == nil && !loopbackListen(addr) {
-		s.log.Warn("admin token is sent in clear text; set --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
+		s.log.Warn("admin token is sent in clear text; set admin.tls", "addr", c.Listen)
 	}
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Guesses: s.guesses, Log: s.log}); err != nil {
 		return frontend{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +27,20 @@ type AnalyticsConfig struct {
 	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
 	Analytics `embed:""`
 	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"[HOST:]PORT" help:"Address of /v1/analytics/, metrics and health. A port alone is on 127.0.0.1."`
-	Token     Secret `name:"admin-token" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
-	TokenFile string `name:"admin-token-file" placeholder:"FILE" help:"File that holds the token, in place of --admin-token."`
+	Token     Secret `name:"admin-token" kong:"-" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
+	TokenFile string `name:"admin-token-file" placeholder:"FILE" help:"File that holds the token, in place of WEIR_ADMIN_TOKEN."`
 	TLS       TLS    `embed:"" prefix:"tls-"`
 	Log       Log    `embed:""`
+}
+
+// ReadVariables sets what has no flag, by its environment variable or its default.
+func (c *AnalyticsConfig) ReadVariables() error {
+	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+		if s.Flag == "" {
+			setDefault(s, v)
+		}
+	})
+	return readVariables(c)
 }
 
 // check reports what is wrong with c that can be seen without opening anything.
@@ -94,7 +105,7 @@ func (s *AnalyticsServer) open() (err error) {
 		return err
 	}
 	if s.cert == nil && s.token != "" && !loopback {
-		s.log.Warn("token is sent in clear text; set --tls-cert and --tls-key", "addr", s.conf.Listen)
+		s.log.Warn("token is sent in clear text; set WEIR_TLS_CERT and WEIR_TLS_KEY", "addr", s.conf.Listen)
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
 		return err

@@ -13,8 +13,11 @@ func checkBounds(section any, key string, isSet func(key string) bool) []error {
 	walk(reflect.ValueOf(section).Elem(), key, "", func(s Setting, v reflect.Value) {
 		if why := s.bounds.fault(v); why != "" && isSet(s.Key) {
 			name := s.Key
-			if s.Flag != "" {
+			switch {
+			case s.Flag != "":
 				name = "--" + s.Flag
+			case s.name != "":
+				name += " (" + s.Env() + ")"
 			}
 			errs = append(errs, fmt.Errorf("%s is %v: %s", name, v.Interface(), why))
 		}

@@ -128,7 +128,7 @@ func (c *Config) check() error {
 	}
 	errs = append(errs, c.checkRegions())
 	if c.API.Domain == "" {
-		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")
+		bad("api.domain is empty: name the domain that /shouldAllowRequest asks")
 	}
 	_, trust := c.trusted()
 	_, gateway := c.gateway()
@@ -137,7 +137,7 @@ func (c *Config) check() error {
 		proxies = errors.New("--proxy-protocol lists addresses, and peers of a Unix socket have none: listen on a port")
 	}
 	errs = append(errs, trust, gateway, c.Identity.check(), c.checkAsked(), proxies)
-	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
+	errs = append(errs, c.HTTP.TLS.check("http.tls"), c.Admin.TLS.check("admin.tls"), c.GRPC.TLS.check("grpc.tls"), c.RESP.TLS.check("resp.tls"))
 	errs = append(errs, checkBounds(c, "", c.isSet)...)
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
 		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)

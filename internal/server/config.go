@@ -13,8 +13,9 @@ import (
 )
 
 // Config holds every setting of a server. The configuration file has each under
-// its yaml name. A field with the tag name is a flag too, and an environment
-// variable; see [Layer] for which wins. A field with kong:"-" is in the file alone.
+// its yaml name. A field with the tag name is an environment variable too, and a
+// flag unless it has kong:"-"; see [Layer] for which wins. Without a name it is in the file
+// alone. The help of serve only names flags with the tag more.
 //
 // The tags are the documentation: docs/reference/generated/configuration.md is made of them, and the
 // first sentence of help stands in `weir serve --help`. The tag was has the flag
@@ -22,34 +23,34 @@ import (
 type Config struct {
 	// What is limited.
 
-	Rules    string   `yaml:"rules" name:"rules" group:"Limits:" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
+	Rules    string   `yaml:"rules" name:"rules" group:"Limits:" placeholder:"FILE|DIR" help:"Rules: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
 	Limits   []string `yaml:"limits" name:"limit" group:"Limits:" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\". Can be given several times; all must allow. Form: N/PERIOD [by SOURCE [and SOURCE]] [burst N] [using ALGORITHM]. A source is ip, client_id, all, remote_address, user, api_key, tier, client, method, path, host, header:NAME, cookie:NAME, query:NAME or jwt:CLAIM; ip, for one address at the gateway and one clientId at the API, where there is none."`
 	Upstream string   `yaml:"upstream" name:"upstream" group:"Limits:" placeholder:"URL" help:"Server that allowed requests are forwarded to. Refused ones are answered 429. The paths of the API then answer only to --trust and to requests with the admin token."`
-	Trust    []string `yaml:"trust" name:"trust" group:"Limits:" sep:"," placeholder:"CIDR" help:"Peers that may use the API when --upstream is given. Addresses or prefixes, such as 127.0.0.1 for this machine, for the paths of the API and for gRPC. Other peers need the admin token, over HTTP. Behind a proxy that is listed here all its clients are trusted, unless --trusted-proxies lists it too."`
+	Trust    []string `yaml:"trust" name:"trust" group:"Limits:" sep:"," placeholder:"CIDR" help:"Peers that may use the API beside --upstream. Addresses or prefixes, such as 127.0.0.1 for this machine, for the paths of the API and for gRPC. Other peers need the admin token, over HTTP. Behind a proxy that is listed here all its clients are trusted, unless --trusted-proxies lists it too."`
 	Overlay  string   `yaml:"overlay" name:"overlay" group:"Limits:" placeholder:"FILE" help:"File for bans, overrides and mode changes. It keeps them across restarts where nodes share no Redis, which keeps them otherwise; FILE.audit is beside it. Empty means that they end with the process."`
 	API      API      `yaml:"api" embed:"" group:"Limits:"`
 
 	Store      string   `yaml:"store" name:"store" group:"Store:" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" group:"Store:" default:"1" placeholder:"N" least:"1" most:"10000" help:"Least number of nodes that share the store. Nodes find each other in Redis; with Memcached this is their number. While the store is down, a node decides alone by its share of a limit."`
 	StoreHeld  Bytes    `yaml:"store_local_max_bytes" kong:"-" was:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for the state of the shared store on this node. That is leases, the deny cache and debts. Half of it is for leases, some 100 thousand in 64MiB; what was used longest ago is evicted first."`
-	Region     string   `yaml:"region" name:"region" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/explanation/regions.md."`
-	Regions    []string `yaml:"regions" name:"regions" group:"Store:" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379. Can be given several times. All nodes need the same list; the store of --region replaces --store. A decision waits only for the store of its own region; timeout in the URL of another, a second by default, bounds each synchronization with it."`
-	StoreStart string   `yaml:"store_start" name:"store-start" group:"Store:" default:"fail" enum:"fail,serve" help:"What to do when the store is down at the start. fail ends with an error; serve starts, decides by the on_store_error of each limit, and retries. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
+	Region     string   `yaml:"region" name:"region" more:"" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/explanation/regions.md."`
+	Regions    []string `yaml:"regions" name:"regions" more:"" group:"Store:" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379. Can be given several times. All nodes need the same list; the store of --region replaces --store. A decision waits only for the store of its own region; timeout in the URL of another, a second by default, bounds each synchronization with it."`
+	StoreStart string   `yaml:"store_start" name:"store-start" more:"" group:"Store:" default:"fail" enum:"fail,serve" help:"What to do when the store is down at the start. fail ends with an error; serve starts, decides by the on_store_error of each limit, and retries. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
-	HTTP     HTTP     `yaml:"http" embed:"" group:"HTTP:"`
-	Identity Identity `yaml:"identity" embed:"" group:"Clients:"`
-	Gateway  Gateway  `yaml:"gateway" embed:"" group:"Gateway and proxies:"`
+	HTTP  HTTP  `yaml:"http" embed:"" group:"Listeners:"`
+	GRPC  GRPC  `yaml:"grpc" embed:"" group:"Listeners:"`
+	RESP  RESP  `yaml:"resp" embed:"" group:"Listeners:"`
+	Admin Admin `yaml:"admin" embed:"" group:"Listeners:"`
 
-	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:"" group:"Gateway and proxies:"`
-	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:"" group:"Gateway and proxies:"`
+	Identity    Identity    `yaml:"identity" embed:"" group:"Clients and proxies:"`
+	Gateway     Gateway     `yaml:"gateway" embed:"" group:"Clients and proxies:"`
+	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:"" group:"Clients and proxies:"`
+	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:"" group:"Clients and proxies:"`
 
 	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/reference/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
-	Answer Answer  `yaml:"response" embed:"" group:"Responses:"`
+	Answer Answer  `yaml:"response" embed:"" group:"Clients and proxies:"`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed      *shed.Options `yaml:"shed,omitempty" kong:"-"`
-	GRPC      GRPC          `yaml:"grpc" embed:"" group:"gRPC:"`
-	RESP      RESP          `yaml:"resp" embed:"" group:"Redis protocol:"`
-	Admin     Admin         `yaml:"admin" embed:"" group:"Operators:"`
 	Events    Events        `yaml:"events" embed:"" group:"Events and analytics:"`
 	Analytics Analytics     `yaml:"analytics" embed:"" group:"Events and analytics:"`
 	Drain     Drain         `yaml:"drain" embed:"" group:"Process:"`
@@ -59,8 +60,8 @@ type Config struct {
 
 // API configures what the HTTP API's questions mean.
 type API struct {
-	Domain         string        `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain of /shouldAllowRequest. Its requests have the entry client_id."`
-	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations. At least 16 bytes; nodes with the same content accept the handles of each other. Empty means a random key, which a restart changes."`
+	Domain         string        `yaml:"domain" name:"api-domain" kong:"-" default:"api" placeholder:"NAME" help:"Domain of /shouldAllowRequest. Its requests have the entry client_id."`
+	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" kong:"-" placeholder:"FILE" help:"File whose content signs the handles of reservations. At least 16 bytes; nodes with the same content accept the handles of each other. Empty means a random key, which a restart changes."`
 	ReserveTTL     time.Duration `yaml:"reserve_ttl" kong:"-" was:"reserve-ttl" default:"10m" placeholder:"DURATION" help:"How long a reservation may wait to be committed or canceled. 1s to 24h; then it stays charged in full."`
 }
 
@@ -75,36 +76,36 @@ type HTTP struct {
 	StallTimeout      time.Duration `yaml:"stall_timeout" kong:"-" was:"http-stall-timeout" default:"1m" placeholder:"DURATION" least:"0" help:"How long a client may read nothing of its response, or send nothing of its body. Then its request and, over HTTP/1, its connection are ended. 0 means no bound."`
 	MaxStreams        int64         `yaml:"max_streams" kong:"-" was:"http-max-streams" default:"100" placeholder:"N" least:"1" most:"65536" help:"Most concurrent requests on one HTTP/2 connection."`
 	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" kong:"-" was:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" least:"1KiB" most:"1MiB" help:"Most bytes of the headers of a request; above it the response is 431."`
-	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Load balancers that send the PROXY protocol header. Addresses or prefixes of peers that must begin each connection with it, version 1 or 2. It is not read from other peers."`
+	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" more:"" sep:"," placeholder:"CIDR" help:"Load balancers that send the PROXY protocol header. Addresses or prefixes of peers that must begin each connection with it, version 1 or 2. It is not read from other peers."`
 	MaxConnections    int64         `yaml:"max_connections" kong:"-" was:"http-max-connections" default:"16384" placeholder:"N" least:"0" help:"Most concurrent connections. The one that is idle for longest is closed for a new one; where none is idle, new ones wait to be accepted. 0 means no bound."`
 	MaxClientConns    int64         `yaml:"max_client_connections" kong:"-" was:"http-max-client-connections" default:"0" placeholder:"N" help:"Most concurrent connections of one client: an IPv4 address, or an IPv6 /64. A further one replaces its longest idle one, or is closed. Loopback, trust and identity.proxies.trusted have no such bound. 0 means a quarter of http.max_connections."`
 }
 
 // Admin configures the listener for operators.
 type Admin struct {
-	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"[HOST:]PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. A port alone is on 127.0.0.1. off means none."`
-	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token of admin requests, at least 16 bytes. They carry it as Authorization: Bearer TOKEN. Required as soon as the admin address is not loopback."`
-	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File that holds the admin token, in place of --admin-token."`
+	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"[HOST:]PORT" help:"Address of metrics and dashboard. Health, profiles and the state of the rules are there too. A port alone is on 127.0.0.1. off means none."`
+	Token     Secret `yaml:"token" name:"admin-token" kong:"-" placeholder:"TOKEN" help:"Token of admin requests, at least 16 bytes. They carry it as Authorization: Bearer TOKEN. Required as soon as the admin address is not loopback."`
+	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File with the token of admin requests. It is in place of admin.token (WEIR_ADMIN_TOKEN)."`
 	TLS       TLS    `yaml:"tls" embed:"" prefix:"admin-tls-"`
 }
 
 // TLS configures encryption of a listener.
 type TLS struct {
-	Cert     string `yaml:"cert" name:"cert" placeholder:"FILE" help:"Certificate chain in PEM. Reloaded when the file changes."`
-	Key      string `yaml:"key" name:"key" placeholder:"FILE" help:"Private key of the certificate in PEM."`
-	ClientCA string `yaml:"client_ca" name:"client-ca" placeholder:"FILE" help:"Authorities, in PEM, that sign the certificates of clients. Clients must then show one."`
+	Cert     string `yaml:"cert" name:"cert" kong:"-" placeholder:"FILE" help:"Certificate chain in PEM. Reloaded when the file changes."`
+	Key      string `yaml:"key" name:"key" kong:"-" placeholder:"FILE" help:"Private key of the certificate in PEM."`
+	ClientCA string `yaml:"client_ca" name:"client-ca" kong:"-" placeholder:"FILE" help:"Authorities, in PEM, that sign the certificates of clients. Clients must then show one."`
 }
 
 // Drain configures the end of a server.
 type Drain struct {
-	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" least:"0" help:"How long to accept requests after SIGTERM while not ready. Readiness is 503 meanwhile, so that load balancers stop sending. 5s suits Kubernetes."`
-	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" least:"0" help:"How long requests in flight may then take. Then they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
+	Delay   time.Duration `yaml:"delay" name:"drain-delay" more:"" default:"0s" placeholder:"DURATION" least:"0" help:"How long to accept requests after SIGTERM while not ready. Readiness is 503 meanwhile, so that load balancers stop sending. 5s suits Kubernetes."`
+	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" more:"" default:"20s" placeholder:"DURATION" least:"0" help:"How long requests in flight may then take. Then they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
 }
 
 // Log configures what is written to standard error.
 type Log struct {
-	Level  string `yaml:"level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged. One of ${enum}."`
-	Format string `yaml:"format" name:"log-format" default:"text" enum:"text,json" help:"Format of log lines. One of ${enum}."`
+	Level  string `yaml:"level" name:"log-level" more:"" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged. One of ${enum}."`
+	Format string `yaml:"format" name:"log-format" more:"" default:"text" enum:"text,json" help:"Format of log lines. One of ${enum}."`
 }
 
 // Secret is a string that is never printed.
@@ -129,14 +130,13 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalYAML implements yaml.InterfaceMarshaler.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
-// check reports what is missing of the files of a listener, whose flags begin with
-// prefix.
-func (t *TLS) check(prefix string) error {
+// check reports what is missing of the files of a listener in a section.
+func (t *TLS) check(section string) error {
 	switch {
 	case (t.Cert == "") != (t.Key == ""):
-		return fmt.Errorf("--%s-cert and --%[1]s-key go together: one of them is missing", prefix)
+		return fmt.Errorf("%s.cert and %[1]s.key go together: one of them is missing", section)
 	case t.ClientCA != "" && t.Cert == "":
-		return fmt.Errorf("--%s-client-ca needs --%[1]s-cert and --%[1]s-key", prefix)
+		return fmt.Errorf("%s.client_ca needs %[1]s.cert and %[1]s.key", section)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (t *TLS) check(prefix string) error {
 // check reports a token that is given twice.
 func (a *Admin) check() error {
 	if a.Token != "" && a.TokenFile != "" {
-		return errors.New("--admin-token and --admin-token-file are both given: keep one")
+		return errors.New("admin.token (WEIR_ADMIN_TOKEN) and --admin-token-file are both given: keep one")
 	}
 	return nil
 }

@@ -229,7 +229,8 @@ func (c *Config) public() *Config {
 
 // Layer makes a configuration of what was given in several places: given (the
 // command line and the environment, flags by name) wins over the file, the
-// file over the defaults. A list that is given replaces the file's.
+// file over the defaults. A list that is given replaces the file's. Variables of
+// settings without a flag are read here.
 //
 // file is the configuration file's path, empty for none. flags holds the
 // values of the given flags.
@@ -239,6 +240,9 @@ func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, e
 		if err := c.Load(file); err != nil {
 			return nil, err
 		}
+	}
+	if err := readVariables(c); err != nil {
+		return nil, err
 	}
 	from := make(map[string]reflect.Value)
 	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })

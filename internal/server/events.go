@@ -20,11 +20,11 @@ import (
 // Events configures what is told of decisions, and to whom.
 type Events struct {
 	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
-	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
-	Unhashed   bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
-	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
-	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
-	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
+	Sample     int64  `yaml:"sample" name:"events-sample" more:"" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
+	Unhashed   bool   `yaml:"unhashed" name:"events-unhashed" more:"" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
+	SecretFile string `yaml:"secret_file" name:"events-secret-file" kong:"-" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
+	Node       string `yaml:"node" name:"events-node" kong:"-" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
+	Region     string `yaml:"region" name:"events-region" kong:"-" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
 	Backlog    int64  `yaml:"backlog" kong:"-" was:"events-backlog" default:"200000" placeholder:"N" least:"1000" most:"10000000" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
 }
 
@@ -69,10 +69,10 @@ func (e *Events) check() error {
 		}
 	}
 	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, isNoNode) {
-		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
+		errs = append(errs, fmt.Errorf("events.node %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
 	}
 	if e.Region != "" && !regionName.MatchString(e.Region) {
-		errs = append(errs, fmt.Errorf("--events-region (events.region) %q is not a name of letters, digits, dots and dashes", e.Region))
+		errs = append(errs, fmt.Errorf("events.region %q is not a name of letters, digits, dots and dashes", e.Region))
 	}
 	return errors.Join(errs...)
 }
@@ -102,9 +102,9 @@ func nodeName() string {
 
 // secret returns what hashes of keys are keyed with, nothing for a random one.
 func (e *Events) secret() ([]byte, error) {
-	secret, err := readSecret("--events-secret-file", e.SecretFile)
+	secret, err := readSecret("events.secret_file", e.SecretFile)
 	if e.SecretFile != "" && err == nil && len(secret) < minSecret {
-		return nil, fmt.Errorf("--events-secret-file: %s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
+		return nil, fmt.Errorf("events.secret_file: %s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
 	}
 	return secret, err
 }
@@ -153,7 +153,7 @@ func (s *Server) openEvents(alarms func() []string) error {
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
 		if len(secret) == 0 && !c.Unhashed && s.conf.Analytics.URL != analyticsMemory {
-			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history, labels and bans by hash; set --events-secret-file")
+			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history, labels and bans by hash; set events.secret_file (WEIR_EVENTS_SECRET_FILE)")
 		}
 	case !c.here():
 		kind, err := queueOf("--events", c.URL)
@@ -164,7 +164,7 @@ func (s *Server) openEvents(alarms func() []string) error {
 			return fmt.Errorf("--events: %w", err)
 		}
 		if len(secret) == 0 && !c.Unhashed {
-			s.log.Warn("keys in events are hashed with a secret of this process: other nodes, and this one after a restart, have other hashes for the same client; set the same --events-secret-file")
+			s.log.Warn("keys in events are hashed with a secret of this process: other nodes, and this one after a restart, have other hashes for the same client; set the same events.secret_file (WEIR_EVENTS_SECRET_FILE)")
 		}
 		opt.Queue, opt.Live = t.queue, t.broadcast
 	}

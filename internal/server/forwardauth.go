@@ -12,7 +12,7 @@ import (
 
 // ForwardAuth configures what proxies ask before they forward a request.
 type ForwardAuth struct {
-	Prefix string `yaml:"prefix" name:"forward-auth" placeholder:"PATH" help:"Path that answers forward-auth requests, such as /auth. The response says whether a proxy may let a request through: nginx auth_request, Caddy forward_auth, Traefik ForwardAuth, HAProxy, Envoy over HTTP. Only --trusted-proxies may ask. See docs/how-to/forward-auth.md."`
+	Prefix string `yaml:"prefix" name:"forward-auth" placeholder:"PATH" help:"Path for forward-auth requests, such as /auth. The response says whether a proxy may let a request through: nginx auth_request, Caddy forward_auth, Traefik ForwardAuth, HAProxy, Envoy over HTTP. Only --trusted-proxies may ask. See docs/how-to/forward-auth.md."`
 }
 
 // checkAsked reports what is wrong with how proxies ask, that can be seen

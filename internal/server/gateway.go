@@ -16,11 +16,11 @@ import (
 // Gateway configures how requests are forwarded, where their route says
 // nothing else.
 type Gateway struct {
-	PreserveHost   bool          `yaml:"preserve_host" name:"preserve-host" help:"Send the client's Host to the upstream. Without it, the upstream's own is sent."`
+	PreserveHost   bool          `yaml:"preserve_host" name:"preserve-host" kong:"-" help:"Send the client's Host to the upstream. Without it, the upstream's own is sent."`
 	ConnectTimeout time.Duration `yaml:"connect_timeout" kong:"-" was:"upstream-connect-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to connect to the upstream; then the response is 502."`
 	HeaderTimeout  time.Duration `yaml:"header_timeout" kong:"-" was:"upstream-header-timeout" default:"1m" placeholder:"DURATION" help:"Longest wait for the first line of the upstream's response once the request is sent; then the response is 504."`
-	Timeout        time.Duration `yaml:"timeout" name:"upstream-timeout" default:"0s" placeholder:"DURATION" help:"Longest time for the upstream's whole response; then 504. It counts from the first byte that is sent; a response that has begun is cut. 0 means no bound. WebSockets are not bounded."`
-	MaxBody        Bytes         `yaml:"max_body" name:"max-body" default:"0" placeholder:"BYTES" help:"Largest body of a request that is forwarded; above it 413. 0 means no bound."`
+	Timeout        time.Duration `yaml:"timeout" name:"upstream-timeout" kong:"-" default:"0s" placeholder:"DURATION" help:"Longest time for the upstream's whole response; then 504. It counts from the first byte that is sent; a response that has begun is cut. 0 means no bound. WebSockets are not bounded."`
+	MaxBody        Bytes         `yaml:"max_body" name:"max-body" kong:"-" default:"0" placeholder:"BYTES" help:"Largest body of a request that is forwarded; above it 413. 0 means no bound."`
 	MaxDelay       time.Duration `yaml:"max_delay" kong:"-" was:"max-delay" default:"10s" placeholder:"DURATION" help:"Longest time that a request is delayed for a limit; one that would wait longer is refused."`
 	MaxWaiting     int64         `yaml:"max_delayed" kong:"-" was:"max-waiting" default:"1024" placeholder:"N" help:"Most requests that are delayed at a time; further ones are refused."`
 	ClientFields   []string      `yaml:"client_fields" kong:"-" sep:"," placeholder:"FIELD" help:"Header fields that peers outside identity.proxies.trusted may send to upstreams: names, with * at the end for all that begin so. A * alone stands for all but the claims that docs/reference/gateway.md describes. Empty means the * alone."`
@@ -109,7 +109,7 @@ func (c *Config) gateway() (gateway.Options, error) {
 		errs = append(errs, errors.New("gateway.connect_timeout, gateway.header_timeout, gateway.max_delay, gateway.max_delayed and gateway.half_closed_timeout must be more than 0"))
 	}
 	if g.Timeout < 0 {
-		errs = append(errs, errors.New("--upstream-timeout cannot be negative"))
+		errs = append(errs, errors.New("gateway.timeout cannot be negative"))
 	}
 	return opt, errors.Join(errs...)
 }

@@ -24,9 +24,9 @@ import (
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca authenticates clients; while there is neither, the default opens nothing. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. off means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"[HOST:]PORT" help:"Address of gRPC, for Envoy and weir.v1. See docs/reference/grpc.md. With --upstream only --trust may connect, unless grpc.tls.client_ca authenticates clients; while there is neither, the default opens nothing. A port alone is on all addresses; port 0 takes a free one; unix:PATH is a Unix socket. off means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
-	ClientSAN        string        `yaml:"client_san" kong:"-" was:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
+	ClientSAN        string        `yaml:"client_san" kong:"-" was:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by grpc.tls.client_ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" kong:"-" was:"grpc-reflection" default:"true" help:"Serve gRPC reflection, for clients such as grpcurl."`
 	MaxConnections   int64         `yaml:"max_connections" kong:"-" was:"grpc-max-connections" default:"16384" placeholder:"N" least:"0" most:"2147483647" help:"Most concurrent gRPC connections, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is without calls for longest is closed for a new one; where there is none, new ones wait to be accepted. 0 means no bound."`
 	MaxStreams       int64         `yaml:"max_streams" kong:"-" was:"grpc-max-streams" default:"1000" placeholder:"N" least:"1" most:"65536" help:"Most concurrent calls on one gRPC connection."`
@@ -58,7 +58,7 @@ type openGRPCService func(s *Server) (grpcService, error)
 // check reports what is wrong with g that can be seen without opening anything.
 func (g *GRPC) check() error {
 	if g.Listen != "" && g.ClientSAN != "" && g.TLS.ClientCA == "" {
-		return errors.New("grpc.client_san needs --grpc-tls-client-ca: without it clients show no certificate")
+		return errors.New("grpc.client_san needs grpc.tls.client_ca: without it clients show no certificate")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func openGRPC(s *Server) (frontend, error) {
 			return frontend{}, err
 		}
 		if len(trust) == 0 && s.conf.ExtAuthz.Enabled {
-			s.log.Warn("ext_authz refuses all clients: with an upstream, gRPC needs --trust or certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
+			s.log.Warn("ext_authz refuses all clients: with an upstream, gRPC needs --trust or certificates of grpc.tls.client_ca", "flag", "--trust ADDRESS-OF-ENVOY")
 		}
 		f.serve = trustingServer{srv, trust, new(faults.Networks), s.log}
 	}

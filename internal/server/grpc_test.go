@@ -92,7 +92,7 @@ func TestGRPCSettings(t *testing.T) {
 		"grpc.call_timeout":      func(g *server.GRPC) { g.CallTimeout = 0 },
 		"grpc.handshake_timeout": func(g *server.GRPC) { g.HandshakeTimeout = -1 },
 		"grpc.max_age":           func(g *server.GRPC) { g.MaxAge = -1 },
-		"--grpc-tls-cert":        func(g *server.GRPC) { g.TLS.Key = "k" },
+		"grpc.tls.cert":          func(g *server.GRPC) { g.TLS.Key = "k" },
 	} {
 		c := local("3/hour by client_id")
 		change(&c.GRPC)

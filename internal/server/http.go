@@ -14,13 +14,13 @@ import (
 // openReserver builds what reservations are made by, unless the store cannot
 // keep them.
 func (s *Server) openReserver() error {
-	secret, err := readSecret("--reserve-key-file", s.conf.API.ReserveKeyFile)
+	secret, err := readSecret("api.reserve_key_file", s.conf.API.ReserveKeyFile)
 	if err != nil {
 		return err
 	}
 	r, err := reserve.New(s.limiter, reserve.Options{TTL: s.conf.API.ReserveTTL, Region: s.conf.Region, Secret: secret})
 	if err != nil {
-		return fmt.Errorf("--reserve-key-file, api.reserve_ttl: %w", err)
+		return fmt.Errorf("api.reserve_key_file, api.reserve_ttl: %w", err)
 	}
 	if s.store.alignedOnly {
 		s.log.Info("reservations are disabled: the store cannot remember settled ones")

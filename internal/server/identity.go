@@ -26,26 +26,26 @@ type Identity struct {
 	MethodOverride string   `yaml:"method_override" kong:"-" was:"method-override" placeholder:"HEADER" help:"Header by which the upstream lets a POST be another method, such as X-HTTP-Method-Override. Give it if and only if the upstream does so."`
 	APIKey         APIKey   `yaml:"api_key" embed:""`
 	JWT            JWT      `yaml:"jwt" embed:""`
-	User           []string `yaml:"user" name:"user-from" sep:"," placeholder:"SOURCE" help:"Source of a verified user; the first that has one wins. jwt:CLAIM, api_key (the user that the file of keys names), or header:NAME, accepted from trusted proxies only and dropped from others."`
-	Tier           []string `yaml:"tier" name:"tier-from" sep:"," placeholder:"SOURCE" help:"Source of a client's tier; the first that has one wins. jwt:CLAIM, keys (what the file of keys says of the key, else of the user), or header:NAME, accepted from trusted proxies only and dropped from others."`
+	User           []string `yaml:"user" name:"user-from" kong:"-" sep:"," placeholder:"SOURCE" help:"Source of a verified user; the first that has one wins. jwt:CLAIM, api_key (the user that the file of keys names), or header:NAME, accepted from trusted proxies only and dropped from others."`
+	Tier           []string `yaml:"tier" name:"tier-from" kong:"-" sep:"," placeholder:"SOURCE" help:"Source of a client's tier; the first that has one wins. jwt:CLAIM, keys (what the file of keys says of the key, else of the user), or header:NAME, accepted from trusted proxies only and dropped from others."`
 }
 
 // APIKey configures the keys that clients send.
 type APIKey struct {
-	From       []string `yaml:"from" name:"api-key-from" sep:"," placeholder:"SOURCE" help:"Where a request has its API key; the first that has one wins. header:NAME, bearer, cookie:NAME, query:NAME."`
+	From       []string `yaml:"from" name:"api-key-from" kong:"-" sep:"," placeholder:"SOURCE" help:"Where a request has its API key; the first that has one wins. header:NAME, bearer, cookie:NAME, query:NAME."`
 	SecretFile string   `yaml:"secret_file" kong:"-" was:"api-key-secret-file" placeholder:"FILE" help:"File whose content hashes API keys for counters, logs and events. At least 16 bytes; nodes that share counters need the same. Empty means random bytes of this process."`
-	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the known API keys, with users and tiers. YAML or CSV: see docs/reference/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is accepted."`
+	File       string   `yaml:"file" name:"api-keys" kong:"-" placeholder:"FILE" help:"File of the known API keys, with users and tiers. YAML or CSV: see docs/reference/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is accepted."`
 }
 
 // JWT configures which JSON Web Tokens are believed.
 type JWT struct {
 	From       []string      `yaml:"from" kong:"-" was:"jwt-from" sep:"," placeholder:"SOURCE" help:"Where a request has its token; the first that has one wins. bearer, header:NAME, cookie:NAME, query:NAME. Empty means bearer."`
-	KeyFile    string        `yaml:"key_file" name:"jwt-key-file" placeholder:"FILE" help:"File with the public keys that sign JWTs. PEM, a JWK or a JWK set."`
-	URL        string        `yaml:"url" name:"jwt-url" placeholder:"URL" help:"URL of the issuer's JWK set. https, or http on a loopback address."`
+	KeyFile    string        `yaml:"key_file" name:"jwt-key-file" kong:"-" placeholder:"FILE" help:"File with the public keys that sign JWTs. PEM, a JWK or a JWK set."`
+	URL        string        `yaml:"url" name:"jwt-url" kong:"-" placeholder:"URL" help:"URL of the issuer's JWK set. https, or http on a loopback address."`
 	SecretFile string        `yaml:"secret_file" kong:"-" was:"jwt-secret-file" placeholder:"FILE" help:"File whose content verifies HS256, HS384 and HS512. At least 32 bytes."`
 	Algorithms []string      `yaml:"algorithms" kong:"-" was:"jwt-algorithms" sep:"," placeholder:"NAME" help:"Accepted signature algorithms. Empty means HS256 with a secret, else all of RS, PS, ES and EdDSA."`
-	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" sep:"," placeholder:"TEXT" help:"Accepted values of iss. Empty means any."`
-	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" sep:"," placeholder:"TEXT" help:"Accepted values of aud; a token must have one of them. Empty means any."`
+	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" kong:"-" sep:"," placeholder:"TEXT" help:"Accepted values of iss. Empty means any."`
+	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" kong:"-" sep:"," placeholder:"TEXT" help:"Accepted values of aud; a token must have one of them. Empty means any."`
 	Leeway     time.Duration `yaml:"leeway" kong:"-" was:"jwt-leeway" default:"30s" placeholder:"DURATION" help:"Accepted difference of the issuer's clock, up to 5m."`
 	Grace      time.Duration `yaml:"grace" kong:"-" default:"10m" placeholder:"DURATION" help:"How long after its end a token counts for its user, beside the address, up to 24h. At least the clock tolerance of the upstream. It opens nothing: see docs/reference/identity.md."`
 	Refresh    time.Duration `yaml:"refresh" kong:"-" was:"jwt-refresh" default:"15m" placeholder:"DURATION" help:"How often the JWK set of identity.jwt.url is fetched, 1m to 24h."`
@@ -54,9 +54,9 @@ type JWT struct {
 
 // Proxies configures through whom requests come.
 type Proxies struct {
-	Trusted []string `yaml:"trusted" name:"trusted-proxies" sep:"," placeholder:"CIDR" help:"Proxies that are believed when they name the client. Addresses or prefixes. Other peers are not believed."`
-	Unix    bool     `yaml:"unix" name:"trusted-unix" help:"Believe proxies on a Unix socket too, see --http. Without it all of them are one client."`
-	Header  string   `yaml:"header" name:"client-ip-header" placeholder:"HEADER" help:"The one header in which trusted proxies name the client. Empty means X-Forwarded-For if there are trusted proxies."`
+	Trusted []string `yaml:"trusted" name:"trusted-proxies" sep:"," placeholder:"CIDR" help:"Proxies that may name the client. Addresses or prefixes. Other peers are not believed."`
+	Unix    bool     `yaml:"unix" name:"trusted-unix" more:"" help:"Believe proxies on a Unix socket too, see --http. Without it all of them are one client."`
+	Header  string   `yaml:"header" name:"client-ip-header" more:"" placeholder:"HEADER" help:"The one header in which trusted proxies name the client. Empty means X-Forwarded-For if there are trusted proxies."`
 	Form    string   `yaml:"form" kong:"-" was:"client-ip-form" placeholder:"FORM" help:"Form of the header in which proxies name the client. It is list (as X-Forwarded-For), forwarded (RFC 7239) or single (one address, as X-Real-IP). Empty means the form of the header's name, single if it is neither of the first two."`
 	Hops    int64    `yaml:"hops" kong:"-" was:"client-ip-hops" default:"0" placeholder:"N" help:"Number of proxies in front of the server, the peer included. The client is the address that many from the end of the header, for proxies whose addresses are not known. 0 means to skip trusted addresses."`
 }
@@ -152,7 +152,7 @@ func (c *Identity) open(log *slog.Logger, fetches bool) (*identity.Resolver, *cr
 	var keys *credentials.KeyFile
 	if c.APIKey.File != "" {
 		if keys, err = credentials.LoadKeys(c.APIKey.File); err != nil {
-			return nil, nil, fmt.Errorf("--api-keys: %w", err)
+			return nil, nil, fmt.Errorf("identity.api_key.file: %w", err)
 		}
 		opt.Keys = keys
 	}

@@ -70,7 +70,7 @@ func TestFamilyNamesAcrossRestarts(t *testing.T) {
 					last.ask(t, "one")
 				}
 				defer func() {
-					warned := strings.Contains(log.String(), "--events-secret-file")
+					warned := strings.Contains(log.String(), "events.secret_file")
 					if warned != c.warns {
 						t.Errorf("warned: %v; the log has %q", warned, &log)
 					}

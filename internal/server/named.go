@@ -68,7 +68,7 @@ func readFiles(c *Config) error {
 		_, err := c.RESP.password()
 		errs = append(errs, err)
 	}
-	_, err := readSecret("--reserve-key-file", c.API.ReserveKeyFile)
+	_, err := readSecret("api.reserve_key_file", c.API.ReserveKeyFile)
 	errs = append(errs, err)
 	certs := certificates{log: slog.New(slog.DiscardHandler)}
 	for _, listener := range []struct {

@@ -17,8 +17,8 @@ import (
 
 // OTel configures what an OpenTelemetry collector is sent.
 type OTel struct {
-	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"URL of an OpenTelemetry collector for traces and metrics. Such as http://127.0.0.1:4318; they are sent over OTLP. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/reference/telemetry.md."`
-	Protocol  string        `yaml:"protocol" name:"otel-protocol" placeholder:"PROTOCOL" help:"Protocol of OTLP: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
+	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" more:"" placeholder:"URL" help:"URL of an OpenTelemetry collector for traces and metrics. Such as http://127.0.0.1:4318; they are sent over OTLP. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/reference/telemetry.md."`
+	Protocol  string        `yaml:"protocol" name:"otel-protocol" kong:"-" placeholder:"PROTOCOL" help:"Protocol of OTLP: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
 	Traces    bool          `yaml:"traces" kong:"-" was:"otel-traces" default:"true" help:"Send spans of requests whose trace is sampled by the caller."`
 	Metrics   bool          `yaml:"metrics" kong:"-" was:"otel-metrics" default:"true" help:"Send the metrics that /metrics shows."`
 	Interval  time.Duration `yaml:"interval" kong:"-" was:"otel-interval" default:"0s" placeholder:"DURATION" least:"100ms" or:"0" help:"How often metrics are sent, at least 100ms. 0 means what OTEL_METRIC_EXPORT_INTERVAL says, or a minute."`
@@ -43,7 +43,7 @@ func (c *OTel) check() error {
 		errs = append(errs, fmt.Errorf("--otel-endpoint: %w", err))
 	}
 	if p := c.Protocol; p != "" && p != telemetry.ProtocolGRPC && p != telemetry.ProtocolHTTP {
-		errs = append(errs, fmt.Errorf("--otel-protocol %q must be %s or %s", p, telemetry.ProtocolHTTP, telemetry.ProtocolGRPC))
+		errs = append(errs, fmt.Errorf("otel.protocol (WEIR_OTEL_PROTOCOL) %q must be %s or %s", p, telemetry.ProtocolHTTP, telemetry.ProtocolGRPC))
 	}
 	if c.MaxTraces < 1 {
 		errs = append(errs, fmt.Errorf("otel.max_traces is %d: it must be positive; otel.traces=false sends none", c.MaxTraces))

@@ -230,7 +230,7 @@ func TestTelemetrySettings(t *testing.T) {
 	for flag, change := range map[string]func(*server.OTel){
 		"--otel-endpoint: the endpoint": func(o *server.OTel) { o.Endpoint = "http://[" },
 		"--otel-endpoint":               func(o *server.OTel) { o.Endpoint = "localhost:4318" },
-		"--otel-protocol":               func(o *server.OTel) { o.Protocol = "http/json" },
+		"otel.protocol":                 func(o *server.OTel) { o.Protocol = "http/json" },
 		"otel.interval":                 func(o *server.OTel) { o.Interval = time.Millisecond },
 		"otel.max_traces":               func(o *server.OTel) { o.MaxTraces = 0 },
 	} {

@@ -16,7 +16,7 @@ const referenceHead = `# Configuration
 environment variable, that over the file given with ` + "`--config`" + `, and that over
 the default. A list that is given replaces the list of the file; in an
 environment variable limits are separated by ` + "`;`" + `, prefixes by ` + "`,`" + `.
-A setting without a flag is in the file alone.
+Most settings without a flag have a variable all the same.
 
 ` + "`weir serve --print-config`" + ` prints the resulting configuration, secrets left
 out; ` + "`weir help config`" + ` lists all keys. The file is strict: an unknown or
@@ -56,9 +56,12 @@ func reference() string {
 		if s.Default != "" {
 			def = "`" + s.Default + "`"
 		}
-		flag, env, usage := "in the file alone", "", s.Key+": "+s.Placeholder
+		flag, env, usage := "", "", s.Key+": "+s.Placeholder
+		if s.Env() != "" {
+			env = "`" + s.Env() + "`"
+		}
 		if s.Flag != "" {
-			flag, env, usage = "`--"+s.Flag+"`", "`"+s.Env()+"`", strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
+			flag, usage = "`--"+s.Flag+"`", strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
 		}
 		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s |\n", s.Key, anchor(s.Key), flag, env, def)
 		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, strings.TrimSuffix(usage, ": "), s.Help)

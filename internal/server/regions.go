@@ -74,7 +74,7 @@ func (c *Config) checkRegions() error {
 	}
 	switch own := c.storeOfRegion(); {
 	case c.regionCount() == 1:
-		return fmt.Errorf("--region %s without other regions: name their stores, such as --regions \"us=redis://redis.us:6379\"; to tell of it in events alone give --events-region", c.Region)
+		return fmt.Errorf("--region %s without other regions: name their stores, such as --regions \"us=redis://redis.us:6379\"; to tell of it in events alone set events.region (WEIR_EVENTS_REGION)", c.Region)
 	case own == defaultStore:
 		return fmt.Errorf("--region %s has no store: add %[1]s=URL to --regions, or give --store", c.Region)
 	case !strings.HasPrefix(own, "redis"):

@@ -15,8 +15,8 @@ import (
 type RESP struct {
 	Listen       string        `yaml:"listen" name:"resp" placeholder:"[HOST:]PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. off means none."`
 	User         string        `yaml:"user" kong:"-" was:"resp-user" placeholder:"NAME" help:"User that Redis clients authenticate as. Empty means default, which clients may leave out."`
-	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
-	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
+	Password     Secret        `yaml:"password" name:"resp-password" kong:"-" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
+	PasswordFile string        `yaml:"password_file" name:"resp-password-file" kong:"-" placeholder:"FILE" help:"File that holds the password, in place of resp.password."`
 	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
 	MaxClients   int64         `yaml:"max_clients" kong:"-" was:"resp-max-clients" default:"4096" placeholder:"N" least:"1" most:"1048576" help:"Most concurrent connections of Redis clients, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is idle for longest is closed for a new one; where all have commands in flight, the new one gets an error and is closed. Loopback, trust and identity.proxies.trusted have no bound for one client. Where there is a password, unauthenticated clients replace each other once they hold a quarter."`
 	IdleTimeout  time.Duration `yaml:"idle_timeout" kong:"-" was:"resp-idle-timeout" default:"0s" placeholder:"DURATION" least:"0" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: TCP keep-alive ends the connection of a machine that is gone."`
@@ -32,13 +32,13 @@ func (r *RESP) check() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	secret := r.Password != "" || r.PasswordFile != ""
 	if r.Password != "" && r.PasswordFile != "" {
-		bad("--resp-password and --resp-password-file are both given: keep one")
+		bad("resp.password and resp.password_file are both set: keep one")
 	}
 	if r.User != "" && !secret {
-		bad("resp.user has no password: give --resp-password or --resp-password-file")
+		bad("resp.user has no password: set resp.password_file (WEIR_RESP_PASSWORD_FILE)")
 	}
 	if !secret && r.TLS.ClientCA == "" && r.isRemote() {
-		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: give --resp-password-file FILE, or listen on 127.0.0.1", r.Listen)
+		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: set resp.password_file (WEIR_RESP_PASSWORD_FILE), or listen on 127.0.0.1", r.Listen)
 	}
 	if r.PasswordFile == "" {
 		errs = append(errs, r.checkPassword(string(r.Password)))
@@ -68,7 +68,7 @@ func (r *RESP) password() (string, error) {
 	if r.PasswordFile == "" {
 		return string(r.Password), nil
 	}
-	data, err := readSecret("--resp-password-file", r.PasswordFile)
+	data, err := readSecret("resp.password_file", r.PasswordFile)
 	if err == nil {
 		err = r.checkPassword(string(data))
 	}
@@ -119,7 +119,7 @@ func openRESP(s *Server) (frontend, error) {
 	if cert != nil {
 		opt.TLS = cert.Config()
 	} else if password != "" && c.isRemote() {
-		s.log.Warn("password of Redis clients is sent in clear text; set --resp-tls-cert and --resp-tls-key", "addr", c.Listen)
+		s.log.Warn("password of Redis clients is sent in clear text; set resp.tls", "addr", c.Listen)
 	}
 	if s.resp, err = resp.New(opt); err != nil {
 		return frontend{}, err

@@ -196,7 +196,7 @@ func TestRESPNeedsPassword(t *testing.T) {
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "--resp-password-file") {
+		if err != nil && !strings.Contains(err.Error(), "resp.password_file") {
 			t.Errorf("no cure in: %v", err)
 		}
 	}
@@ -226,11 +226,11 @@ func TestRESPImpossible(t *testing.T) {
 	}
 	f(func(r *server.RESP) { r.User = "app" }, "resp.user has no password")
 	f(func(r *server.RESP) { r.Password, r.PasswordFile = "a", "b" }, "keep one")
-	f(func(r *server.RESP) { r.PasswordFile = "gone" }, "--resp-password-file")
+	f(func(r *server.RESP) { r.PasswordFile = "gone" }, "resp.password_file")
 	f(func(r *server.RESP) { r.MaxClients = 0 }, "resp.max_clients")
 	f(func(r *server.RESP) { r.IdleTimeout = -1 }, "resp.idle_timeout")
 	f(func(r *server.RESP) { r.Timeout = 0 }, "resp.timeout")
-	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "--resp-tls-cert and --resp-tls-key go together")
+	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "resp.tls.cert and resp.tls.key go together")
 }
 
 // TestFamilyShortRedisPasswords: a password that others can find by trying is an error at

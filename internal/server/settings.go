@@ -2,7 +2,9 @@ package server
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,8 +15,7 @@ import (
 type Setting struct {
 	// Key is its path in the configuration file, "http.listen".
 	Key string
-	// Flag is its name on the command line, without dashes. Empty where the
-	// setting is in the configuration file alone.
+	// Flag is its name on the command line, without dashes. Empty where it has none.
 	Flag string
 	// OldFlag is the name of its flag in earlier versions, empty if it had no other.
 	OldFlag string
@@ -23,27 +24,30 @@ type Setting struct {
 	// Placeholder stands for its value in usage lines.
 	Placeholder string
 	// Help says what it does.
-	Help   string
+	Help string
+	// name is what its environment variable is named after: its flag, or the one that it had.
+	name   string
 	bounds bounds
 }
 
-// Env returns the environment variable of the setting, empty where it has no flag.
-func (s Setting) Env() string { return envOf(s.Flag) }
+// Env returns the environment variable of the setting, empty where it is in the
+// configuration file alone.
+func (s Setting) Env() string { return envOf(s.name) }
 
 // OldEnv returns the environment variable of earlier versions, empty if it had no other.
 func (s Setting) OldEnv() string { return envOf(s.OldFlag) }
 
-func envOf(flag string) string {
-	if flag == "" {
+func envOf(name string) string {
+	if name == "" {
 		return ""
 	}
-	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 // FindMoved returns the setting whose flag in earlier versions was oldFlag.
 func FindMoved(oldFlag string) (Setting, bool) {
 	for _, s := range Settings() {
-		if oldFlag != "" && s.OldFlag == oldFlag {
+		if oldFlag != "" && (s.OldFlag == oldFlag || s.Flag == "" && s.name == oldFlag) {
 			return s, true
 		}
 	}
@@ -68,15 +72,34 @@ func Settings() []Setting {
 // Defaults returns the configuration that nobody has touched.
 func Defaults() *Config {
 	c := new(Config)
-	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
-		if s.Default == "" {
+	walk(reflect.ValueOf(c).Elem(), "", "", setDefault)
+	return c
+}
+
+func setDefault(s Setting, v reflect.Value) {
+	if s.Default == "" {
+		return
+	}
+	if err := setText(v, s.Default); err != nil {
+		panic(fmt.Sprintf("server: default of %s: %v", s.Key, err))
+	}
+}
+
+// readVariables sets the settings of the struct that section points to which have no flag,
+// by their environment variables.
+func readVariables(section any) error {
+	var errs []error
+	walk(reflect.ValueOf(section).Elem(), "", "", func(s Setting, v reflect.Value) {
+		if s.Flag != "" || s.name == "" {
 			return
 		}
-		if err := setText(v, s.Default); err != nil {
-			panic(fmt.Sprintf("server: default of %s: %v", s.Key, err))
+		if text, ok := os.LookupEnv(s.Env()); ok {
+			if err := setText(v, text); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", s.Env(), err))
+			}
 		}
 	})
-	return c
+	return errors.Join(errs...)
 }
 
 // walk calls visit for every leaf of the struct v.
@@ -92,13 +115,18 @@ func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value
 			walk(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
 			continue
 		}
-		flag := f.Tag.Get("name")
-		if flag != "" {
-			flag = prefix + flag
+		name := f.Tag.Get("name")
+		if name != "" {
+			name = prefix + name
+		}
+		flag := name
+		if f.Tag.Get("kong") == "-" {
+			flag = ""
 		}
 		visit(Setting{
 			Key:         path,
 			Flag:        flag,
+			name:        name,
 			OldFlag:     f.Tag.Get("was"),
 			Default:     f.Tag.Get("default"),
 			Placeholder: placeholder(f),

@@ -312,7 +312,7 @@ func (a *asks) report() {
 					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)}
 				if !a.set.Has(a.domain) && len(a.conf.Limits) == 0 && a.conf.Shed == nil {
 					u.Minor = false
-					u.Why += "; the domain of the gateway (--api-domain) has no rules"
+					u.Why += "; the domain of the gateway (api.domain) has no rules"
 				}
 				a.found = append(a.found, u)
 			}

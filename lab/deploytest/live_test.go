@@ -48,7 +48,7 @@ type node struct {
 // serve starts the command and waits until it listens.
 func serve(t *testing.T, command string, args ...string) node {
 	t.Helper()
-	p := servertest.Start(t, exec.Command(command, append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}, args...)...))
+	p := servertest.Start(t, servertest.Invoke(command, append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}, args...)...))
 	n := node{Process: p}
 	address := func(what string) string {
 		if m := regexp.MustCompile(what + ` +\w+://(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.Output()); m != nil {
@@ -211,7 +211,7 @@ func TestPrometheusReadsWeir(t *testing.T) {
 		"--config", file("weir.yaml", "shed: {in_flight: {limit: 1000}}\notel: {interval: 1s}\n"), "--otel-endpoint", otlptest.New().HTTP(t))
 	redis := serve(t, command, "--rules", rulesFile, "--region", "eu",
 		"--regions", "eu=redis://"+eu.Addr+patient, "--regions", "us=redis://"+us.Addr+patient,
-		"--resp", "127.0.0.1:0", "--resp-tls-cert", cert, "--resp-tls-key", key)
+		"--resp", "127.0.0.1:0", "WEIR_RESP_TLS_CERT="+cert, "WEIR_RESP_TLS_KEY="+key)
 
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()

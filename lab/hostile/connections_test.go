@@ -232,7 +232,7 @@ func TestFamilyHandshakesTakeNoPlaces(t *testing.T) {
 		for kind, clients := range map[string][]string{"one": {"192.0.2.1"}, "many": many} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				s := serveMany(t, up, "--tls-cert", cert, "--tls-key", key)
+				s := serveMany(t, up, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key)
 				stop := make(chan struct{})
 				all := s.hold(t, clients, first, "", stop)
 				for i := range n(5, 100) {

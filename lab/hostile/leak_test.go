@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,8 +58,8 @@ func TestOthersAreNotReadable(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
 	const token = "0123456789abcdef-token"
-	s := serve(t, "--limit", "10/year by ip using fixed_window", "--upstream", u.URL, "--admin-token", token,
-		"--trusted-proxies", "10.0.0.0/8", "--user-from", "header:X-User")
+	s := serve(t, "--limit", "10/year by ip using fixed_window", "--upstream", u.URL, "WEIR_ADMIN_TOKEN="+token,
+		"--trusted-proxies", "10.0.0.0/8", "WEIR_USER_FROM=header:X-User")
 	ask := func(from, headers string) string {
 		c := s.dialFrom(t, from)
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n%s\r\n", headers)
@@ -99,7 +98,7 @@ func TestOthersAreNotReadable(t *testing.T) {
 func TestOperatorsPathsAreNotPublic(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef-token"
-	for _, args := range [][]string{{"--admin-token", token}, nil} {
+	for _, args := range [][]string{{"WEIR_ADMIN_TOKEN=" + token}, nil} {
 		s := serve(t, append(args, "--limit", "10/hour by client_id")...)
 		for _, path := range []string{"/metrics", "/config", "/version", "/rules", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline", "/debug/vars", "/"} {
 			if code, _, _ := get(t, "http://"+s.addr+path); code != 404 {
@@ -135,8 +134,8 @@ func TestOperatorsPathsAreNotPublic(t *testing.T) {
 func TestSecretsAreNotTold(t *testing.T) {
 	t.Parallel()
 	const token, password = "s3cr3t-of-the-operators", "sesame-open"
-	args := []string{"--limit", unlimited, "--admin-token", token, "--log-level", "debug"}
-	out, err := exec.Command(command, append([]string{"serve", "--print-config", "--store", "redis://u:" + password + "@h"}, args...)...).CombinedOutput()
+	args := []string{"--limit", unlimited, "WEIR_ADMIN_TOKEN=" + token, "--log-level", "debug"}
+	out, err := servertest.Invoke(command, append([]string{"serve", "--print-config", "--store", "redis://u:" + password + "@h"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -144,7 +143,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	// The error of a wrong configuration repeats none either.
 	for _, more := range [][]string{nil, {"--print-config"}} {
 		wrong := append([]string{"serve", "--upstream", "http://u:" + password + "@h", "--store", "x://u:" + password + "@h"}, args...)
-		out, err = exec.Command(command, append(wrong, more...)...).CombinedOutput()
+		out, err = servertest.Invoke(command, append(wrong, more...)...).CombinedOutput()
 		if err == nil {
 			t.Fatal("it serves")
 		}
@@ -241,7 +240,7 @@ func TestLogsCannotBeForged(t *testing.T) {
 func TestOldTLSIsRefused(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := servertest.Certificate(t, t.TempDir(), "weir")
-	s := serve(t, "--limit", unlimited, "--tls-cert", cert, "--tls-key", key, "--admin-tls-cert", cert, "--admin-tls-key", key)
+	s := serve(t, "--limit", unlimited, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key, "WEIR_ADMIN_TLS_CERT="+cert, "WEIR_ADMIN_TLS_KEY="+key)
 	for _, addr := range []string{s.addr, s.admin} {
 		for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 			c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})

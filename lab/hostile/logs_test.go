@@ -34,13 +34,13 @@ func TestFamilyNobodyFloodsTheLog(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("sha256,user,tier\n"+strings.Repeat("0", 64)+",alice,free\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	common := []string{"--resp", "127.0.0.1:0", "--resp-password", respPassword, "--admin-token", "0123456789abcdef", "--grpc", "127.0.0.1:0"}
+	common := []string{"--resp", "127.0.0.1:0", "WEIR_RESP_PASSWORD=" + respPassword, "WEIR_ADMIN_TOKEN=0123456789abcdef", "--grpc", "127.0.0.1:0"}
 	dead := fmt.Sprintf("http://127.0.0.1:%d", servertest.FreePort(t))
-	gateway := serve(t, append(common, "--limit", "1/second by ip", "--upstream", dead, "--tls-cert", cert, "--tls-key", key, "--api-keys", keys, "--api-key-from", "header:X-API-Key", "--user-from", "api_key",
+	gateway := serve(t, append(common, "--limit", "1/second by ip", "--upstream", dead, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key, "WEIR_API_KEYS="+keys, "WEIR_API_KEY_FROM=header:X-API-Key", "WEIR_USER_FROM=api_key",
 		"--forward-auth", "/auth", "--trusted-proxies", "127.0.0.9", "--proxy-protocol", "127.0.0.8",
 		"--config", servertest.Config(t, "http: {max_connections: 40, max_client_connections: 4}\nroutes: [{path: '/*', descriptors: [{entries: [remote_address]}]}]"))...)
 	api := serve(t, append(common, "--rules", rules(t, "domain: api\ndescriptors:\n  - {key: remote_address, limit: 1/second}\n"),
-		"--forward-auth", "/auth", "--trusted-proxies", "127.0.0.9", "--proxy-protocol", "127.0.0.8", "--resp-tls-cert", cert, "--resp-tls-key", key)...)
+		"--forward-auth", "/auth", "--trusted-proxies", "127.0.0.9", "--proxy-protocol", "127.0.0.8", "WEIR_RESP_TLS_CERT="+cert, "WEIR_RESP_TLS_KEY="+key)...)
 	began := time.Now()
 	each(8, func(caller int) {
 		for i := range n(4, 60) {

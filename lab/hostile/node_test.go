@@ -84,7 +84,7 @@ func serve(t *testing.T, args ...string) *node {
 func serveAs(t *testing.T, format string, args ...string) *node {
 	t.Helper()
 	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", format}, args...)
-	s := &node{cmd: exec.Command(command, all...)}
+	s := &node{cmd: servertest.Invoke(command, all...)}
 	s.Process = servertest.Serve(t, s.cmd, "http", "admin")
 	s.addr, s.admin = s.Listening("http"), s.Listening("admin")
 	return s

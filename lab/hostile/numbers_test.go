@@ -137,7 +137,7 @@ func TestHostileFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	for _, flag := range []string{"--rules", "--config", "--admin-token-file", "--reserve-key-file"} {
+	for _, flag := range []string{"--rules", "--config", "--admin-token-file"} {
 		if said, most := refused(t, flag, flag, path, "--limit", "1/s"); most > 100*mib || !strings.Contains(said, "large.yaml") {
 			t.Errorf("%s of 100 MB: %d MiB, %.300s", flag, most>>20, said)
 		}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,11 +37,11 @@ var halves = map[string][]string{
 func TestFamilyOperatorsAreAnswered(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
-	s := serve(t, "--limit", unlimited, "--admin-token", token, "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--resp-password", respPassword,
+	s := serve(t, "--limit", unlimited, "WEIR_ADMIN_TOKEN="+token, "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "WEIR_RESP_PASSWORD="+respPassword,
 		"--config", servertest.Config(t, "http: {max_connections: 32}\ngrpc: {max_connections: 32}\nresp: {max_clients: 32}"))
 	// Its queue is away, of which it tells at the same port.
-	keeper := servertest.Serve(t, exec.Command(command, "analytics", "--events", fmt.Sprintf("amqp://127.0.0.1:%d/weir", servertest.FreePort(t)), "--analytics", "memory:",
-		"--listen", "127.0.0.1:0", "--log-format", "json", "--admin-token", token), "analytics")
+	keeper := servertest.Serve(t, servertest.Invoke(command, "analytics", "--events", fmt.Sprintf("amqp://127.0.0.1:%d/weir", servertest.FreePort(t)), "--analytics", "memory:",
+		"--listen", "127.0.0.1:0", "--log-format", "json", "WEIR_ADMIN_TOKEN="+token), "analytics")
 	at := map[string]string{"analytics": keeper.Listening("analytics")}
 	for _, port := range []string{"http", "admin", "grpc", "resp"} {
 		at[port] = s.Listening(port)

@@ -31,7 +31,7 @@ func TestProxyProtocolAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := servertest.Certificate(t, t.TempDir(), "node")
 	u := startUpstream(t)
-	s := serve(t, "--limit", "1/year by ip", "--upstream", u.URL, "--tls-cert", cert, "--tls-key", key, "--proxy-protocol", "127.0.0.2",
+	s := serve(t, "--limit", "1/year by ip", "--upstream", u.URL, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key, "--proxy-protocol", "127.0.0.2",
 		"--trust", "198.51.100.1", "--forward-auth", "/auth", "--trusted-proxies", "198.51.100.2",
 		"--config", servertest.Config(t, "http: {max_client_connections: 3}"))
 	open := func(from, head string) net.Conn {
@@ -113,7 +113,7 @@ func TestProxyHeadersAreNotLost(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := servertest.Certificate(t, t.TempDir(), "node")
 	plain := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0")
-	listed := serve(t, "--limit", unlimited, "--tls-cert", cert, "--tls-key", key, "--proxy-protocol", "127.0.0.2")
+	listed := serve(t, "--limit", unlimited, "WEIR_TLS_CERT="+cert, "WEIR_TLS_KEY="+key, "--proxy-protocol", "127.0.0.2")
 	const get = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 	for _, head := range []string{proxyLine("203.0.113.1"), proxyBytes("203.0.113.1")} {
 		for range 5 {

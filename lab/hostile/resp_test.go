@@ -20,7 +20,7 @@ const respPassword = "correct-horse"
 // second for whatever they begin. The address is that of the Redis protocol.
 func serveRedis(t *testing.T, args ...string) *node {
 	t.Helper()
-	s := serve(t, append([]string{"--resp", "127.0.0.1:0", "--resp-password", respPassword, "--config", servertest.Config(t, "resp: {timeout: 1s}")}, args...)...)
+	s := serve(t, append([]string{"--resp", "127.0.0.1:0", "WEIR_RESP_PASSWORD=" + respPassword, "--config", servertest.Config(t, "resp: {timeout: 1s}")}, args...)...)
 	servertest.Await(t, "weir to listen for Redis clients", func() bool {
 		s.addr = s.Listening("resp") // the last that is logged
 		return s.addr != ""

@@ -171,10 +171,13 @@ func TestKubernetesKnowsEveryKey(t *testing.T) {
 	pod := d.Spec.Template.Spec
 	args := strings.Join(pod.Containers[0].Args, "\n")
 	for _, want := range []string{"--admin=:6070", "--admin-token-file=/run/secrets/weir/token", "--upstream=http://shop:3000", "--trust=10.0.0.0/8,192.0.2.1",
-		"--store-nodes=4", "--otel-endpoint=http://collector:4317", "--otel-protocol=grpc", "--drain-delay=3s"} {
+		"--store-nodes=4", "--otel-endpoint=http://collector:4317", "--drain-delay=3s"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %s in\n%s", want, args)
 		}
+	}
+	if e := pod.Containers[0].Env[1]; e.Name != "WEIR_OTEL_PROTOCOL" || e.Value != "grpc" {
+		t.Errorf("%+v", e)
 	}
 	if e := pod.Containers[0].Env[0]; e.Name != "WEIR_STORE" || e.ValueFrom.SecretKeyRef.Name != "shop-redis" || e.ValueFrom.SecretKeyRef.Key != "dsn" {
 		t.Errorf("%+v", e)

@@ -10,7 +10,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func browse(t *testing.T) context.Context {
 func serve(t *testing.T, upstream string, args ...string) *url.URL {
 	t.Helper()
 	args = append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--grpc", "", "--upstream", upstream}, args...)
-	p := servertest.Serve(t, exec.Command(command, args...), "http")
+	p := servertest.Serve(t, servertest.Invoke(command, args...), "http")
 	return &url.URL{Scheme: "http", Host: p.Listening("http")}
 }
 
@@ -272,7 +271,7 @@ func TestRefusalAcrossOrigins(t *testing.T) {
 	site := pages(t).URL
 	for _, headers := range []string{"ietf-08", "ietf-06", "x-ratelimit-reset"} {
 		for _, expose := range []bool{true, false} {
-			args := []string{"--limit", "1/hour by all", "--response-headers", headers}
+			args := []string{"--limit", "1/hour by all", "WEIR_RESPONSE_HEADERS=" + headers}
 			if expose {
 				args = append(args, "--config", servertest.Config(t, "response: {expose: true}"))
 			}

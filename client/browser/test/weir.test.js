@@ -22,9 +22,11 @@ after(() => {
   upstream.closeAllConnections();
 });
 
-/** serve starts a gateway and returns its URL. */
+/** serve starts a gateway and returns its URL. Arguments WEIR_NAME=VALUE are variables. */
 async function serve(...args) {
-  const p = spawn(weir, ["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--grpc", "", "--upstream", `http://127.0.0.1:${upstream.address().port}`, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const variables = args.filter((a) => a.startsWith("WEIR_")).map((a) => a.split("="));
+  const flags = args.filter((a) => !a.startsWith("WEIR_"));
+  const p = spawn(weir, ["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--grpc", "", "--upstream", `http://127.0.0.1:${upstream.address().port}`, ...flags], { env: { ...process.env, ...Object.fromEntries(variables) }, stdio: ["ignore", "pipe", "pipe"] });
   running.push(p);
   let said = "";
   return new Promise((resolve, reject) => {
@@ -65,7 +67,7 @@ test("waits as told, by whichever fields", { skip, concurrency: true }, async (t
   await Promise.all(
     sets.map((headers) =>
       t.test(headers, async () => {
-        const url = await serve("--limit", "1/second by ip using token_bucket", "--response-headers", headers);
+        const url = await serve("--limit", "1/second by ip using token_bucket", `WEIR_RESPONSE_HEADERS=${headers}`);
         const refusals = [];
         const send = throttledFetch({ maxWait: 60_000, retries: 3, onLimited: (l) => refusals.push(l.retryAfter) });
         const start = performance.now();

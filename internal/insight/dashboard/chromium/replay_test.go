@@ -73,7 +73,7 @@ func TestReplay(t *testing.T) {
 // took, and what a page cannot be filtered by is said and does no harm.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--events-region", "eu-west")
+	n := serve(t, "WEIR_EVENTS_REGION=eu-west")
 	type latency struct {
 		Latency *struct {
 			Measured int64

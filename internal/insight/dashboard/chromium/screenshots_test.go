@@ -37,7 +37,7 @@ func TestScreenshots(t *testing.T) {
 	if !*update {
 		t.Skip("takes minutes, and changes docs/images/: only with -update")
 	}
-	n := serveRules(t, shownRules, "--events-sample", "1", "--events-region", "eu-west")
+	n := serveRules(t, shownRules, "--events-sample", "1", "WEIR_EVENTS_REGION=eu-west")
 	begin := time.Now()
 	var coming sync.WaitGroup
 	coming.Go(func() { crowd(n, 11*time.Minute) })

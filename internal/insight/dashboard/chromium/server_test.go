@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -88,8 +87,8 @@ func serveRules(t *testing.T, rules string, args ...string) *node {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(command, append([]string{"serve", "--config", "weir.yaml", "--rules", "rules.yaml",
-		"--upstream", upstream.URL, "--trust", "127.0.0.1", "--events-node", "edge-1"}, args...)...)
+	cmd := servertest.Invoke(command, append([]string{"serve", "--config", "weir.yaml", "--rules", "rules.yaml",
+		"--upstream", upstream.URL, "--trust", "127.0.0.1", "WEIR_EVENTS_NODE=edge-1"}, args...)...)
 	cmd.Dir = dir
 	p := servertest.Serve(t, cmd, "http", "admin")
 	return &node{t: t, dir: dir, proc: p, api: p.URL("http"), admin: p.URL("admin")}
