@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/params"
@@ -45,7 +46,8 @@ func (l *Limit) Compile() error {
 	if l.counters == nil {
 		l.counters = NewCounters()
 	}
-	l.simple = l.Mode.simple()
+	l.isSimple = l.Mode.simple()
+	l.sources = new([numSources]atomic.Pointer[Limit])
 	l.compiled = true
 	err := l.compileMode()
 	// Not earlier: the raised count of a soft limit can need another layout.
@@ -62,6 +64,17 @@ func (l *Limit) Compile() error {
 	}
 	l.Derived = nil // or each version would keep all before it
 	return err
+}
+
+// CompileZero is [Limit.Compile] for a limit of 0, which refuses whatever is asked of it: what
+// decisions name that a ban or a deny list refuses. Count and Burst are ignored.
+func CompileZero(l *Limit) error {
+	l.Count, l.Burst, l.Bans = 1, 0, true // Prepare knows no limit of 0
+	if err := l.Compile(); err != nil {
+		return err
+	}
+	l.Count, l.Burst, l.Envelope = 0, 0, 0
+	return nil
 }
 
 func (l *Limit) check() error {
@@ -95,9 +108,9 @@ func (l *Limit) compileMode() error {
 		combined.Mode = params.ConsistencyStrict
 	}
 	derive := func(scope string, count, burst int64) *Limit {
-		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: combined,
-			counters: l.counters}
+		v := l.Clone()
+		v.Scope, v.Count, v.Burst, v.Mode, v.Consistency = l.Scope+scope, count, burst, Mode{}, combined
+		return v
 	}
 	var errs []error
 	if l.Excess > 0 {

@@ -88,8 +88,12 @@ type Limit struct {
 	// Compile has seen it. Nil means that names alone tell.
 	Derived *Limit
 
-	// Cells, Full, Layout, Const and Envelope are filled by Algorithm.Prepare.
+	Prepared
+	compilation
+}
 
+// Prepared is what [Algorithm].Prepare computes of a limit.
+type Prepared struct {
 	// Cells is the most words of state a key needs.
 	Cells int
 	// Full is how many words the fullest key of a [Grower] needs if it was never
@@ -102,15 +106,18 @@ type Limit struct {
 	// another price are carried over by the algorithm, which is a [Carrier]. Empty means
 	// that cells are read alike under all numbers.
 	Price string
-	// Const is what the algorithm computed from the fields above; the
+	// Const is what the algorithm computed from the settings of the limit; the
 	// arguments of its script on other stores.
 	Const [10]int64
 	// Envelope is the most units that any interval of length Period can see
 	// admitted; zero where the algorithm bounds something else.
 	Envelope int64
+}
 
+// compilation is what Compile computes of a limit beside Prepared.
+type compilation struct {
 	compiled    bool
-	simple      bool // a request meets it as one op that must allow
+	isSimple    bool // a request meets it as one op that must allow
 	traits      Traits
 	id          uint64
 	rowID       uint64
@@ -119,7 +126,7 @@ type Limit struct {
 	soft        *Limit
 	ceiling     *Limit
 	counters    *Counters
-	sources     [numSources]atomic.Pointer[Limit]
+	sources     *[numSources]atomic.Pointer[Limit] // shared by the limit and what From returns
 	source      Source
 	part        bool // it is the pool or the ban of limits: it counts other than what passes
 }
@@ -226,12 +233,23 @@ func (l *Limit) From(s Source) *Limit {
 	if v := l.sources[s].Load(); v != nil {
 		return v
 	}
-	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Adjustment: l.Adjustment, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Price: l.Price, Const: l.Const,
-		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, rowID: l.rowID, counter: l.counter, counterName: l.counterName, soft: l.soft, ceiling: l.ceiling,
-		counters: l.counters, source: s, part: l.part, Bans: l.Bans}
-	if !l.sources[s].CompareAndSwap(nil, v) {
+	v := *l
+	v.source = s
+	if !l.sources[s].CompareAndSwap(nil, &v) {
 		return l.sources[s].Load()
 	}
-	return v
+	return &v
+}
+
+// Clone returns a version of the limit that is not compiled: all that callers set as they
+// set it, for [Limit.Compile] after a change. With the Scope of l it goes on from what l
+// has counted, see Derived. It shares l's counters; the parts of its mode are l's.
+func (l *Limit) Clone() *Limit {
+	v := *l
+	v.Prepared, v.compilation = Prepared{}, compilation{counters: l.counters}
+	v.Derived = l
+	if l.soft != nil { // Compile raised the numbers by the excess
+		v.Count, v.Burst = l.soft.Count, l.soft.Burst
+	}
+	return &v
 }

@@ -65,7 +65,7 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 }
 
 // isSingleSpend reports whether a request meets l as a single Spend, whoever asks.
-func (l *Limit) isSingleSpend() bool { return l.simple && l.Headroom == nil && l.traits&Leases == 0 }
+func (l *Limit) isSingleSpend() bool { return l.isSimple && l.Headroom == nil && l.traits&Leases == 0 }
 
 // Store returns the store that the limiter decides on.
 func (l *Limiter) Store() Store { return l.store }

@@ -85,7 +85,7 @@ func (m *Mode) check(l *Limit) error {
 // Append adds the ops by which a request of the given key, cost and priority
 // meets the limit. It allocates only when dst is full.
 func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
-	if l.simple {
+	if l.isSimple {
 		return appendOp(dst, l, key, cost, Enforce, r)
 	}
 	if l.Shadow || l.Rollout != 0 && l.Rollout < 100 && !l.enforced(key) {

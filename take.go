@@ -78,7 +78,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	if limit == nil || !limit.compiled {
 		return Decision{}, ErrNotCompiled
 	}
-	if !limit.simple || limit.Headroom != nil {
+	if !limit.isSimple || limit.Headroom != nil {
 		return l.takeMode(ctx, key, limit, cost)
 	}
 	d, err := l.store.TakeOne(ctx, key, limit, cost)

@@ -15,7 +15,7 @@ import (
 //
 // The limit must be compiled; the variant is.
 func (l *Limit) Variant(count int64, period time.Duration, burst int64) (*Limit, error) {
-	return l.variant(count, period, burst, l.Mode)
+	return vary(l, count, period, burst, l.Mode)
 }
 
 // Enforced returns the limit enforced for percent of its keys, as Mode.Rollout
@@ -28,26 +28,20 @@ func (l *Limit) Enforced(percent int64) (*Limit, error) {
 	if percent < 0 || percent > 100 {
 		return nil, fmt.Errorf("limit %q: %d%% must be between 0 and 100", l.Name, percent)
 	}
-	was := l
-	if l.soft != nil {
-		was = l.soft // the numbers below the excess
-	}
+	was := l.Clone()
 	m := l.Mode
 	m.Shadow, m.Rollout = percent == 0, percent
-	return l.variant(was.Count, was.Period, was.Burst, m)
+	return vary(l, was.Count, was.Period, was.Burst, m)
 }
 
-// variant returns the limit with other numbers and another mode.
-func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mode) (*Limit, error) {
+// vary returns l with other numbers and another mode.
+func vary(l *Limit, count int64, period time.Duration, burst int64, mode Mode) (*Limit, error) {
 	if count < 1 || count > MaxCost {
 		return nil, fmt.Errorf("limit %q: count %d must be between 1 and 2^53", l.Name, count)
 	}
-	was := l
-	if l.soft != nil {
-		was = l.soft // the numbers below the excess
-	}
-	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: count, Period: period, Burst: burst,
-		Params: l.Params, Mode: mode, Adjustment: l.Adjustment, Consistency: l.Consistency, counters: l.counters, Derived: l}
+	v := l.Clone()
+	was := *v
+	v.Count, v.Period, v.Burst, v.Mode, v.Bans = count, period, burst, mode, false
 	if period > 0 && v.Phase > 0 {
 		v.Phase %= period
 	}
@@ -69,8 +63,7 @@ func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mod
 	}
 	if b := l.Ban; b != nil {
 		// Compile writes to it, and the limit's own is in use.
-		v.Ban = &Limit{Name: b.Name, Algorithm: b.Algorithm, Count: b.Count, Period: b.Period, Burst: b.Burst,
-			Params: b.Params, counters: b.counters}
+		v.Ban = b.Clone()
 	}
 	if err := v.Compile(); err != nil {
 		return nil, err

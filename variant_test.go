@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -113,5 +114,82 @@ func TestVariantThatCannotBe(t *testing.T) {
 		if v, err := l.Variant(tt.count, tt.period, tt.burst); err == nil {
 			t.Errorf("%+v: got %d per %s", tt, v.Count, v.Period)
 		}
+	}
+}
+
+// TestCopiesAreWhole: a copy of a limit has all that the limit has, whatever is set. A field
+// that is added is set here too, by reflection.
+func TestCopiesAreWhole(t *testing.T) {
+	set := func(l *weir.Limit) {
+		v := reflect.ValueOf(l).Elem()
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillIn(t, v.Field(i))
+			}
+		}
+		l.Algorithm = algorithm.TokenBucket
+	}
+	same := func(what string, got, want *weir.Limit, but ...string) {
+		t.Helper()
+		g, w := reflect.ValueOf(got).Elem(), reflect.ValueOf(want).Elem()
+	fields:
+		for i := range w.NumField() {
+			f := w.Type().Field(i)
+			for _, name := range but {
+				if f.Name == name {
+					continue fields
+				}
+			}
+			if f.IsExported() && (w.Field(i).IsZero() || !reflect.DeepEqual(g.Field(i).Interface(), w.Field(i).Interface())) {
+				t.Errorf("%s: %s is %v, want %v, which is not zero", what, f.Name, g.Field(i), w.Field(i))
+			}
+		}
+	}
+	l := weir.PerMinute(10, algorithm.TokenBucket)
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	set(l)
+	same("From", l.From(weir.FromLease), l)
+	same("Clone", l.Clone(), l, "Prepared", "Derived")
+	if c := l.Clone(); c.Cells != 0 || c.Derived != l || c.Counters() != l.Counters() {
+		t.Errorf("Clone is no version of the limit that is to be compiled: %+v", c)
+	}
+	soft := &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute, Burst: 20, Mode: weir.Mode{Excess: 50}}
+	if err := soft.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if c := soft.Clone(); soft.Count != 15 || c.Count != 10 || c.Burst != 20 {
+		t.Errorf("a clone of a soft limit has %d burst %d, want what was set: 10 burst 20", c.Count, c.Burst)
+	}
+}
+
+// fillIn sets v, and all that it has exported, to something that is not zero.
+func fillIn(t *testing.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.String:
+		v.SetString("s")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillIn(t, v.Index(0))
+	case reflect.Array:
+		fillIn(t, v.Index(0))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillIn(t, v.Field(i))
+			}
+		}
+	case reflect.Interface: // the algorithm
+	default:
+		t.Fatalf("say how a %s is set", v.Kind())
 	}
 }

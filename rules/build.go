@@ -175,13 +175,11 @@ func (c *compiler) pool(spec *limitSpec, name, scope string) *Limit {
 
 // denial returns the limit that stands for a refusal without counting.
 func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
-	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second, Bans: true}
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Period: time.Second}
 	c.named(at, c.path, name, scope)
-	if err := l.Compile(); err != nil {
+	if err := weir.CompileZero(l); err != nil {
 		c.bad(at, c.path, "", "%s", err)
 	}
-	// Compile knows no limit of 0; nobody has seen this one yet.
-	l.Count, l.Burst, l.Envelope = 0, 0, 0
 	return l
 }
 

@@ -157,8 +157,8 @@ func (l *Limit) keeps(b *Limit, why func(l, old *weir.Limit) string) string {
 	if l.Scope == b.Scope {
 		return ""
 	}
-	same := &weir.Limit{Name: l.Name, Scope: b.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst,
-		Params: l.Params, Consistency: l.Consistency}
+	same := l.Clone()
+	same.Scope, same.Mode, same.Adjustment = b.Scope, weir.Mode{}, nil
 	if same.Compile() != nil || why(same, b.Limit) != "" {
 		return ""
 	}

@@ -141,13 +141,9 @@ func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
 	}
 	// A limit of 0 is counted by the store as one that its requests never fit, as
 	// rules do for their shadows.
-	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period, Derived: l,
-		Mode: weir.Mode{Shadow: s.Mode == Shadow, Rollout: s.Percent}}
-	if err := v.Compile(); err != nil {
-		return nil, err
-	}
-	v.Inherit(l)
-	return v, nil
+	v := l.Clone()
+	v.Count, v.Bans, v.Mode = 1, false, weir.Mode{Shadow: s.Mode == Shadow, Rollout: s.Percent}
+	return v, v.Compile()
 }
 
 // denialOf returns the limit of 0 that l is when it is no shadow.
@@ -155,9 +151,9 @@ func denialOf(l *weir.Limit) *weir.Limit {
 	if l.Count == 0 {
 		return l
 	}
-	v := zero(&weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Period: l.Period})
-	v.Inherit(l)
-	return v
+	v := l.Clone()
+	v.Mode = weir.Mode{}
+	return zero(v)
 }
 
 const banMark = "\x1fbanned"
@@ -176,17 +172,15 @@ func bannedFrom(l *weir.Limit) *weir.Limit {
 // banLimit returns the limit that decisions name which a ban refuses: one of 0, as
 // deny lists have it, so that no answer promises what the ban does not admit.
 func banLimit(name, scope string, period time.Duration) *weir.Limit {
-	return zero(&weir.Limit{Name: name, Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period, Bans: true})
+	return zero(&weir.Limit{Name: name, Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period})
 }
 
 func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }
 
-// zero makes l a limit of 0, which Compile does not know: nobody has seen l yet.
+// zero compiles l as a limit of 0.
 func zero(l *weir.Limit) *weir.Limit {
-	l.Count = 1
-	if err := l.Compile(); err != nil {
+	if err := weir.CompileZero(l); err != nil {
 		panic(err) // the algorithm was compiled with this period, and a window takes any
 	}
-	l.Count, l.Burst, l.Envelope = 0, 0, 0
 	return l
 }

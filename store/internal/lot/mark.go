@@ -3,6 +3,7 @@ package lot
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -15,7 +16,8 @@ func (v *Env) MarkOp(s *transport.Series, key string, again bool) weir.Op {
 // Variant returns a limit like l, without its burst, that change has changed: a version of l
 // unless its scope is another. The error is one of weir.Limit.Compile.
 func Variant(l *weir.Limit, change func(v *weir.Limit)) (*weir.Limit, error) {
-	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Params: l.Params, Derived: l}
+	v := l.Clone()
+	v.Count, v.Burst, v.Mode, v.Bans, v.Adjustment, v.Consistency = l.Count, 0, weir.Mode{}, false, nil, params.Consistency{}
 	change(v)
 	return v, v.Compile()
 }
