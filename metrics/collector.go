@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/weirlimit/weir/limits"
 )
 
 // collector reads counters when it is asked, and keeps nothing.
@@ -65,8 +66,8 @@ func collectConnections(all []Connections, out sink) {
 
 // collectSources writes the figures of what has limits of its own, and returns all limits:
 // those of the rules, of load shedding, and of the Redis protocol.
-func (c *collector) collectSources(out sink) (series []Series) {
-	write(out, c.opt.Limits, func(all []Series, out sink) {
+func (c *collector) collectSources(out sink) (series []limits.Ref) {
+	write(out, c.opt.Limits, func(all []limits.Ref, out sink) {
 		series = all
 		out.gauge("weir_limits", "Limits in the current rules.", float64(len(all)))
 	})

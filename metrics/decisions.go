@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/params"
 )
 
 // collectDecisions writes the decisions under each limit, by outcome, and how far it may be
 // exceeded or misjudged.
-func (c *collector) collectDecisions(out sink, series []Series) {
+func (c *collector) collectDecisions(out sink, series []limits.Ref) {
 	decisions := out.counters("weir_decisions_total", "Decisions under a limit, by outcome.", "domain", "rule", "limit", "decision")
 	overshoot := out.gauges("weir_limit_max_overshoot_units", "Largest number of units by which a limit with eventual consistency can exceed its limit.", "domain", "rule", "limit")
 	sums := c.sum(series)
@@ -75,7 +76,7 @@ type sum struct {
 
 // sum adds up the counters of limits with the same labels: a registry
 // refuses the same series twice.
-func (c *collector) sum(series []Series) map[label]*sum {
+func (c *collector) sum(series []limits.Ref) map[label]*sum {
 	sums := make(map[label]*sum, min(len(series), c.opt.MaxSeries))
 	// Limits may share counters; each is read once.
 	seen := make(map[*weir.Counters]bool, len(series))

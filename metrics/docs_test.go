@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/params"
 )
@@ -63,7 +64,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := metrics.New(metrics.Options{
-		Limits: func() []metrics.Series { return []metrics.Series{{Limit: l}, {Limit: eventual}} },
+		Limits: func() []limits.Ref { return []limits.Ref{{Limit: l}, {Limit: eventual}} },
 		Sketch: func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:  func() metrics.Store { return metrics.Store{} },
 		Shared: func() metrics.Shared { return metrics.Shared{Regions: []metrics.Region{{Name: "eu"}}} },

@@ -17,13 +17,14 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/recorder"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Options says what there is to be read. All functions are called at each
 // scrape and must be safe for concurrent use.
 type Options struct {
 	// Limits returns the limits of the current rules. Zero means none.
-	Limits func() []Series
+	Limits func() []limits.Ref
 	// MaxSeries is the most limits told apart; those beyond it are summed under
 	// the rule "(other)". Zero means 10,000.
 	MaxSeries int
@@ -106,12 +107,6 @@ type Connections struct {
 type Unmatched struct {
 	Domain   string
 	Requests uint64
-}
-
-// Series is one limit and the words of the rules file for it.
-type Series struct {
-	Domain, Rule string
-	Limit        *weir.Limit
 }
 
 // Store is what a store says of itself.

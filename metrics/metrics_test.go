@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -56,8 +57,8 @@ func want(t *testing.T, text string, lines ...string) {
 
 func TestDecisions(t *testing.T) {
 	l := limit(t, "ten")
-	m := metrics.New(metrics.Options{Limits: func() []metrics.Series {
-		return []metrics.Series{{Domain: "api", Rule: "client_id", Limit: l}}
+	m := metrics.New(metrics.Options{Limits: func() []limits.Ref {
+		return []limits.Ref{{Domain: "api", Rule: "client_id", Limit: l}}
 	}})
 	// Both everyday outcomes are there before the first decision.
 	want(t, scrape(t, m),
@@ -80,8 +81,8 @@ func TestAwkwardNames(t *testing.T) {
 	shares.Inherit(a)
 	a.Counters().Add(weir.Refused)
 	b.Counters().Add(weir.Refused)
-	m := metrics.New(metrics.Options{Limits: func() []metrics.Series {
-		return []metrics.Series{{Rule: "r", Limit: a}, {Rule: "r", Limit: b}, {Rule: "r", Limit: shares}, {Rule: "r", Limit: c}}
+	m := metrics.New(metrics.Options{Limits: func() []limits.Ref {
+		return []limits.Ref{{Rule: "r", Limit: a}, {Rule: "r", Limit: b}, {Rule: "r", Limit: shares}, {Rule: "r", Limit: c}}
 	}})
 	want(t, scrape(t, m),
 		`weir_decisions_total{decision="refused",domain="",limit="same",rule="r"} 2`,
@@ -89,13 +90,13 @@ func TestAwkwardNames(t *testing.T) {
 }
 
 func TestSeriesAreBounded(t *testing.T) {
-	var all []metrics.Series
+	var all []limits.Ref
 	for i := range 50 {
 		l := limit(t, fmt.Sprint("limit", i))
 		l.Counters().Add(weir.Allowed)
-		all = append(all, metrics.Series{Domain: "d", Rule: "r", Limit: l})
+		all = append(all, limits.Ref{Domain: "d", Rule: "r", Limit: l})
 	}
-	m := metrics.New(metrics.Options{MaxSeries: 10, Limits: func() []metrics.Series { return all }})
+	m := metrics.New(metrics.Options{MaxSeries: 10, Limits: func() []limits.Ref { return all }})
 	text := scrape(t, m)
 	if n := strings.Count(text, "weir_decisions_total{"); n != 11*2 {
 		t.Errorf("%d series, want 22", n)
@@ -129,10 +130,10 @@ func TestShed(t *testing.T) {
 	l := limit(t, "fleet_share_background")
 	l.Counters().Add(weir.Refused)
 	m := metrics.New(metrics.Options{
-		Limits: func() []metrics.Series { return []metrics.Series{{Domain: "d", Rule: "r", Limit: limit(t, "ten")}} },
+		Limits: func() []limits.Ref { return []limits.Ref{{Domain: "d", Rule: "r", Limit: limit(t, "ten")}} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{
-				Limits: []metrics.Series{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
+				Limits: []limits.Ref{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
 				Active: true, Limiters: []metrics.Limiter{{Name: "fleet_share", Mode: "shadow"}},
 				InFlight: 3, ShadowInFlight: 2, Thresholds: []metrics.Threshold{{Class: "background", Requests: 50}},
 				UnknownUsers: 7, WithoutLease: 8,
@@ -158,8 +159,8 @@ func TestSketch(t *testing.T) {
 	}
 	used := false
 	m := metrics.New(metrics.Options{
-		Limits: func() []metrics.Series {
-			return []metrics.Series{{Domain: "d", Rule: "r", Limit: l}, {Domain: "d", Rule: "exact", Limit: limit(t, "ten")}}
+		Limits: func() []limits.Ref {
+			return []limits.Ref{{Domain: "d", Rule: "r", Limit: l}, {Domain: "d", Rule: "exact", Limit: limit(t, "ten")}}
 		},
 		Sketch: func(asked *weir.Limit) (sketch.Stats, bool) {
 			if asked != l {
@@ -214,7 +215,7 @@ func TestInstrument(t *testing.T) {
 func TestNamesAreConventional(t *testing.T) {
 	l := limit(t, "ten")
 	m := metrics.New(metrics.Options{
-		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}} },
+		Limits:  func() []limits.Ref { return []limits.Ref{{Limit: l}} },
 		Store:   func() metrics.Store { return metrics.Store{} },
 		Reloads: func() metrics.Reloads { return metrics.Reloads{} },
 		Shed: func() metrics.Shed {

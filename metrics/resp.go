@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/weirlimit/weir/limits"
 )
 
 // RESP is what the front end for Redis clients says of itself.
 type RESP struct {
 	// Limits are those whose counters count CL.THROTTLE.
-	Limits []Series
+	Limits []limits.Ref
 	// Clients is how many are connected, Most how many may be.
 	Clients, Most int64
 	// The rest counts since start: connections let in and turned away, commands,

@@ -1,9 +1,11 @@
 package metrics
 
+import "github.com/weirlimit/weir/limits"
+
 // Shed is the state of a load shedder.
 type Shed struct {
 	// Limits are those whose counters have what was shed.
-	Limits []Series
+	Limits []limits.Ref
 	// Active is false while the kill switch is on.
 	Active bool
 	// Limiters are the four.

@@ -45,6 +45,9 @@ const (
 	Lenient
 )
 
+// String returns the form's word in rules files.
+func (f Form) String() string { return word(f, "strict", "weighted", "lenient") }
+
 // Params holds the parameters of single algorithms. The zero value is right
 // for all of them.
 type Params struct {

@@ -9,16 +9,18 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/params"
 )
 
 // build returns the limit, or nil if there is a fault in it.
-func (b *builder) build(name, scope string) *Limit {
-	l := &Limit{Replaces: b.spec.Replaces, at: b.spec.Node}
+func (b *builder) build(name, scope string) *limits.Limit {
+	l := &limits.Limit{Replaces: b.spec.Replaces}
+	b.nodes[l] = b.spec.Node
 	if name == "" {
 		name = b.defaultName()
 	}
-	l.alias = name
+	l.Alias = name
 	if !b.named(b.spec.Node, b.path, name, scope) {
 		return nil
 	}
@@ -167,7 +169,7 @@ func (c *compiler) checkDefaults(d *defaultsSpec) {
 	}
 }
 
-func (c *compiler) pool(spec *limitSpec, name, scope string) *Limit {
+func (c *compiler) pool(spec *limitSpec, name, scope string) *limits.Limit {
 	b := c.builder(spec, nil)
 	b.pool = true
 	return b.build(name, scope)
@@ -205,11 +207,11 @@ func (b *builder) elastic(w *weir.Limit) {
 	case p == nil:
 		b.wrong("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
 	case p.ref != "":
-		pool := b.domain.pools[p.ref]
+		pool := b.domain.Pools[p.ref]
 		if pool == nil {
 			hint := "write it under pools: at the top of the file"
-			if len(b.domain.pools) > 0 {
-				hint = didYouMean(p.ref, slices.Sorted(maps.Keys(b.domain.pools)))
+			if len(b.domain.Pools) > 0 {
+				hint = didYouMean(p.ref, slices.Sorted(maps.Keys(b.domain.Pools)))
 			}
 			b.wrong("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
 			return
@@ -230,7 +232,7 @@ func (b *builder) elastic(w *weir.Limit) {
 }
 
 // denies makes l refuse everything.
-func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
+func (b *builder) denies(l *limits.Limit, name, scope string, period time.Duration) {
 	b.forbid(needsCount, "leave it out", "a limit of 0 refuses everything, %s has nothing to do")
 	l.Denies = true
 	if period == 0 || period > weir.MaxPeriod {

@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/weirlimit/weir/limits"
+
 // builder makes one limit of what a file says about it.
 type builder struct {
 	*compiler
@@ -7,7 +9,7 @@ type builder struct {
 	layers []layer
 	// s is what holds for the limit, from all layers.
 	s     settings
-	rule  *Rule
+	rule  *limits.Rule
 	label string
 	// isListed: the limit is one of a list. pool: it is a pool.
 	isListed, pool bool

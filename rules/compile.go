@@ -3,6 +3,9 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/pattern"
+	"github.com/weirlimit/weir/limits"
 )
 
 // file compiles one file into the set.
@@ -14,7 +17,7 @@ func (c *compiler) file(f *fileSpec) {
 	d, ok := c.domainOf(f)
 	if !ok {
 		// In none of the set, so that all else that is wrong is told at once.
-		d = newDomain(f.Domain, c.report.file)
+		d = c.newDomain(f.Domain)
 	}
 	c.domain, c.defaults = d, f.Defaults
 	c.lint = c.linter()
@@ -23,15 +26,27 @@ func (c *compiler) file(f *fileSpec) {
 	}
 	c.pools(f)
 	c.lists(f)
-	c.level(&d.root, f.Descriptors, &Rule{})
+	if d.first == nil {
+		d.first = c.lint.level(c.path)
+	}
+	d.Rules = append(d.Rules, c.level(f.Descriptors, &limits.Rule{}, d.first)...)
 	if !c.opt.Merge {
 		// Else other files of the domain may use what this one has.
 		c.lint.finish(d, f)
 	}
 }
 
-func newDomain(name, file string) *domain {
-	return &domain{name: name, file: file, pools: map[string]*Limit{}}
+// domain is the rules of one domain while they are compiled.
+type domain struct {
+	limits.Domain
+	// paths are its rules by their paths, which tell them apart.
+	paths map[string]*limits.Rule
+	// first lints its rules for the first entry, which several files may add to.
+	first *levelLinter
+}
+
+func (c *compiler) newDomain(name string) *domain {
+	return &domain{Domain: limits.Domain{Name: name, Files: []string{c.report.file}, Pools: map[string]*limits.Limit{}}, paths: map[string]*limits.Rule{}}
 }
 
 const noDomain = "no domain"
@@ -46,18 +61,18 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 		c.bad(f.Node, "", "begin the file with domain: and a name", noDomain)
 		return nil, false
 	}
-	d = c.set.domains[f.Domain]
+	i := slices.IndexFunc(c.domains, func(d *domain) bool { return d.Name == f.Domain })
 	switch {
-	case d == nil:
-		d = newDomain(f.Domain, c.report.file)
-		c.set.domains[f.Domain] = d
-		if c.set.first == nil {
-			c.set.first = d
-		}
+	case i < 0:
+		d = c.newDomain(f.Domain)
+		c.domains = append(c.domains, d)
+		return d, true
 	case !c.opt.Merge:
-		c.bad(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", "domain %q is already in %s", f.Domain, d.file)
+		c.bad(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", "domain %q is already in %s", f.Domain, c.domains[i].Files[0])
 		return nil, false
 	}
+	d = c.domains[i]
+	d.Files = append(d.Files, c.report.file)
 	return d, true
 }
 
@@ -65,33 +80,33 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 func (c *compiler) lists(f *fileSpec) {
 	d := c.domain
 	for _, l := range f.Deny {
-		if d.deny == nil {
-			d.deny = map[string]*denyList{}
+		if d.Deny == nil {
+			d.Deny = map[string]*limits.DenyList{}
 		}
-		list := d.deny[l.name]
+		list := d.Deny[l.name]
 		if list == nil {
-			list = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
-			d.deny[l.name] = list
+			list = &limits.DenyList{Limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
+			d.Deny[l.name] = list
 		}
 		c.lint.key(l.name, l.node, c.path)
-		c.values(&list.values, l.name, l.value)
+		c.values(&list.Values, l.name, l.value)
 	}
 	for _, l := range f.Allow {
-		if d.allow == nil {
-			d.allow = map[string]*valueSet{}
+		if d.Allow == nil {
+			d.Allow = map[string]*limits.Values{}
 		}
-		if d.allow[l.name] == nil {
-			d.allow[l.name] = &valueSet{}
+		if d.Allow[l.name] == nil {
+			d.Allow[l.name] = &limits.Values{}
 		}
 		c.lint.key(l.name, l.node, c.path)
-		c.values(d.allow[l.name], l.name, l.value)
+		c.values(d.Allow[l.name], l.name, l.value)
 	}
 }
 
 // values adds the values of a list, of entries with the given key, to v.
-func (c *compiler) values(v *valueSet, key string, ws words) {
+func (c *compiler) values(v *limits.Values, key string, ws words) {
 	for _, w := range ws {
-		text, usable := v.add(w.text)
+		text, usable := v.Add(w.text)
 		if text != "" {
 			c.at(w.node, c.path, "", usable, "%s", text)
 		} else {
@@ -100,8 +115,8 @@ func (c *compiler) values(v *valueSet, key string, ws words) {
 	}
 }
 
-// level compiles the descriptors of one list, beneath parent, into lv.
-func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
+// level compiles the descriptors of one list, beneath parent.
+func (c *compiler) level(specs []*descriptorSpec, parent *limits.Rule, lv *levelLinter) (all []*limits.Rule) {
 	path := c.path
 	defer func() { c.path = path }()
 	for _, spec := range specs {
@@ -112,25 +127,21 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 		if rule == nil {
 			continue
 		}
-		c.lintWildcard(lv, spec, rule)
-		if old := lv.put(rule); old != nil {
-			c.bad(spec.Node, c.path, "keep one of them", "descriptor %q is already there in %s", rule.Path, old.location(c.report.file))
+		if old := c.domain.paths[rule.Path]; old != nil {
+			c.bad(spec.Node, c.path, "keep one of them", "descriptor %q is already there in %s", rule.Path, location(old, c.report.file))
 			continue
 		}
-		c.level(&rule.kids, spec.Descriptors, rule)
+		c.domain.paths[rule.Path] = rule
+		lv.rule(rule, spec)
+		all = append(all, rule)
+		rule.Rules = c.level(spec.Descriptors, rule, c.lint.level(c.path))
 	}
-	c.lint.level(lv, path)
-}
-
-// lintWildcard warns if the rule can never be reached.
-func (c *compiler) lintWildcard(lv *level, spec *descriptorSpec, rule *Rule) {
-	if b := lv.keys[rule.Key]; b != nil && isPattern(rule.Value) && b.exact[rule.Value] == nil {
-		c.lint.wildcard(b.wild, rule.Value, spec.Node.where("value"), c.path)
-	}
+	lv.finish()
+	return all
 }
 
 // rule compiles a descriptor without what is beneath it.
-func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
+func (c *compiler) rule(spec *descriptorSpec, path string, parent *limits.Rule) *limits.Rule {
 	step := pathStep(spec.Key, spec.Value)
 	c.path = join(path, step)
 	if spec.Key == "" {
@@ -138,14 +149,13 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 		c.bad(spec.Node.where("key"), path, "give it a key: the name of the entry that it matches", "descriptor has no key")
 		return nil
 	}
-	rule := &Rule{
-		Domain: c.domain.name, Path: join(parent.Path, step), Key: spec.Key, Value: spec.Value,
+	rule := &limits.Rule{
+		Domain: c.domain.Name, Path: join(parent.Path, step), Key: spec.Key, Value: spec.Value,
 		Keys: append(slices.Clip(parent.Keys), spec.Key),
 		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
 		Metadata: spec.Metadata != nil,
-		node:     spec.Node,
 	}
 	if parent.Key != "" {
 		rule.Parent = parent
@@ -153,26 +163,25 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 	c.checkRule(spec, rule)
 	c.lint.descriptor(spec, c.path)
 	c.lint.idle(spec, c.path)
-	c.set.rules = append(c.set.rules, rule)
-	c.limits(spec, rule)
+	c.ruleLimits(spec, rule)
 	if spec.Allow != nil {
-		rule.allow = &valueSet{}
-		c.values(rule.allow, spec.Key, spec.Allow)
+		rule.Allow = &limits.Values{}
+		c.values(rule.Allow, spec.Key, spec.Allow)
 	}
 	if spec.Deny != nil {
-		rule.deny = &valueSet{}
-		c.values(rule.deny, spec.Key, spec.Deny)
-		rule.denial = c.denial("deny "+rule.Path, c.path+"#deny", spec.Node)
+		rule.Deny = &limits.Values{}
+		c.values(rule.Deny, spec.Key, spec.Deny)
+		rule.Denial = c.denial("deny "+rule.Path, c.path+"#deny", spec.Node)
 	}
 	return rule
 }
 
 // checkRule reports flags and words of a descriptor that cannot be.
-func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
-	if isPattern(spec.Key) {
+func (c *compiler) checkRule(spec *descriptorSpec, rule *limits.Rule) {
+	if pattern.Is(spec.Key) {
 		c.bad(spec.Node.where("key"), c.path, "put the * into value", "a key cannot hold *")
 	}
-	if spec.ShareThreshold && !isPattern(spec.Value) {
+	if spec.ShareThreshold && !pattern.Is(spec.Value) {
 		c.bad(spec.Node.where("share_threshold"), c.path, "write a * into value, or leave share_threshold out",
 			"share_threshold shares a counter among the values of a wildcard, and %q has no *", spec.Value)
 	}
@@ -181,47 +190,47 @@ func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
 	}
 }
 
-// limits compiles the limits of a descriptor, with its tiers and overrides.
-func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
+// ruleLimits compiles the limits of a descriptor, with its tiers and overrides.
+func (c *compiler) ruleLimits(spec *descriptorSpec, rule *limits.Rule) {
 	rule.Limits = c.limitList(spec, c.base(spec), rule, spec.Name, "")
 	if t := spec.Tiers; t != nil && t.Node != nil {
 		c.tiers(spec, t, rule)
 	}
 	if len(spec.Overrides) > 0 {
-		rule.Overrides, rule.overrides = c.choices(spec, rule, spec.Overrides, spec.Key, "")
+		rule.Overrides, _ = c.choices(spec, rule, spec.Overrides, spec.Key, "")
 	}
 }
 
 // choices compiles the limits for single values of the entry with the given key.
 // What names a value in messages begins with prefix.
-func (c *compiler) choices(spec *descriptorSpec, rule *Rule, specs ordered[limitList], key, prefix string) (
-	list []Choice, found *choices) {
-	found = &choices{}
+func (c *compiler) choices(spec *descriptorSpec, rule *limits.Rule, specs ordered[limitList], key, prefix string) (
+	list []limits.Choice, patterns *pattern.Table[struct{}]) {
+	patterns = &pattern.Table[struct{}]{}
 	for _, o := range specs {
 		ls := c.limitList(spec, o.value, rule, "", prefix+quoteStep(o.name))
-		list = append(list, Choice{Value: o.name, Limits: ls})
-		c.lint.choice(found, o.name, o.node, c.path)
+		list = append(list, limits.Choice{Value: o.name, Limits: ls})
+		c.lint.choice(patterns, o.name, o.node, c.path)
 		c.lint.value(key, o.name, o.node, c.path)
-		found.add(o.name, ls)
 	}
-	return list, found
+	return list, patterns
 }
 
-func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
+func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *limits.Rule) {
 	if t.By == "" {
 		c.bad(t.Node, c.path, "write by: and the key of the entry that names the tier", "tiers without by")
 		return
 	}
 	rule.TierBy = t.By
 	c.lint.key(t.By, t.Node.where("by"), c.path)
-	rule.Tiers, rule.tiers = c.choices(spec, rule, t.Limits, t.By, quoteStep(t.By)+"=")
+	var patterns *pattern.Table[struct{}]
+	rule.Tiers, patterns = c.choices(spec, rule, t.Limits, t.By, quoteStep(t.By)+"=")
 	if len(t.Limits) == 0 {
 		if t.Node.find("limits") == nil {
 			c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
 		}
 		return
 	}
-	c.lint.tiers(t, rule, c.path)
+	c.lint.tiers(t, rule, patterns, c.path)
 }
 
 // base returns the limits that the descriptor has in one of three ways.
@@ -246,8 +255,8 @@ func (c *compiler) base(spec *descriptorSpec) limitList {
 
 // limitList compiles the limits of a rule, or those of one of its tiers or
 // overrides, which label then names.
-func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, name, label string) []*Limit {
-	var all []*Limit
+func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *limits.Rule, name, label string) []*limits.Limit {
+	var all []*limits.Limit
 	scopes := map[string]bool{}
 	for _, s := range specs {
 		if s == nil || s.Node == nil {
@@ -279,24 +288,10 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 			continue
 		}
 		l.Rule, l.For = rule, label
-		c.domain.replaces = c.domain.replaces || len(l.Replaces) > 0
 		all = append(all, l)
 	}
 	c.lint.limits(all, c.path)
 	return all
-}
-
-// put adds a rule to the level. It returns the rule that is already there.
-func (lv *level) put(r *Rule) *Rule {
-	b := lv.keys[r.Key]
-	if b == nil {
-		b = &branch{}
-		if lv.keys == nil {
-			lv.keys, lv.first, lv.firstBranch = map[string]*branch{}, r.Key, b
-		}
-		lv.keys[r.Key] = b
-	}
-	return b.put(r)
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.
@@ -305,12 +300,12 @@ func (c *compiler) pools(f *fileSpec) {
 		if p.value == nil {
 			continue
 		}
-		if c.domain.pools[p.name] != nil {
+		if c.domain.Pools[p.name] != nil {
 			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
 			continue
 		}
 		if l := c.pool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
-			c.domain.pools[p.name] = l
+			c.domain.Pools[p.name] = l
 		}
 	}
 }

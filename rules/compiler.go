@@ -1,18 +1,24 @@
 package rules
 
-import "github.com/weirlimit/weir"
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
+)
 
-// compiler makes a Set of files that were read.
+// compiler makes a set of files that were read.
 type compiler struct {
 	*report
-	opt        Options
-	set        *Set
+	opt Options
+	// domains are those of all files, in their order.
+	domains    []*domain
 	algorithms map[string]weir.Algorithm
 	names      []string
 	// domain, defaults and path are those being compiled.
 	domain   *domain
 	defaults *defaultsSpec
 	path     string
+	// nodes says where each limit is written.
+	nodes map[*limits.Limit]*node
 	// lints: warnings of what is likely wrong are wanted.
 	lints bool
 	lint  *linter // of the file
@@ -20,7 +26,7 @@ type compiler struct {
 
 func newCompiler(r *report, opt Options, lints bool) *compiler {
 	c := &compiler{report: r, opt: opt, lints: lints, algorithms: map[string]weir.Algorithm{},
-		set: &Set{domains: map[string]*domain{}}}
+		nodes: map[*limits.Limit]*node{}}
 	for _, a := range opt.Algorithms {
 		c.algorithms[a.Name()] = a
 		c.names = append(c.names, a.Name())

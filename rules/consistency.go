@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/params"
 )
 
 // common sets what limits of 0 have too.
-func (b *builder) common(l *Limit, a weir.Algorithm) {
+func (b *builder) common(l *limits.Limit, a weir.Algorithm) {
 	s := &b.s
 	l.Node = deref(b.spec.Scope, "") == "node"
 	l.OnChange = deref(s.OnChange, "")
@@ -42,7 +43,7 @@ func (b *builder) common(l *Limit, a weir.Algorithm) {
 
 // consistency returns how nodes count l, a limit of so many units, together, and what
 // they decide by themselves.
-func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) params.Consistency {
+func (b *builder) consistency(l *limits.Limit, a weir.Algorithm, count int64) params.Consistency {
 	out := params.Consistency{OnStoreError: wordOf(b.s.OnStoreError, params.OnErrorLastKnown), DenyCache: wordOf(b.s.DenyCache, params.DenyCacheOff)}
 	if c := b.s.Consistency; c != nil {
 		b.checkConsistency(c, l, a)
@@ -87,7 +88,7 @@ func wordOf[T interface {
 }
 
 // checkConsistency reports what nodes cannot do.
-func (b *builder) checkConsistency(c *consistencySpec, l *Limit, a weir.Algorithm) {
+func (b *builder) checkConsistency(c *consistencySpec, l *limits.Limit, a weir.Algorithm) {
 	if why := consistencies[c.Mode][a.Name()]; why != "" {
 		b.wrong("consistency", "", "consistency %s is impossible with %s: %s", c.Mode, a.Name(), why)
 	}

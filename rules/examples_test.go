@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -18,7 +19,7 @@ func TestExamples(t *testing.T) {
 	if _, errs := rules.Check([]string{"../examples"}, rules.Options{}); len(errs) > 0 {
 		t.Errorf("all together: %s", errs)
 	}
-	sets := map[string]*rules.Set{}
+	sets := map[string]*limits.Set{}
 	for _, file := range files {
 		set, errs := rules.Check([]string{file}, rules.Options{})
 		if len(errs) > 0 {

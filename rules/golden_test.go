@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -122,7 +123,7 @@ func diff(want, got string) string {
 }
 
 // answer writes what each request of the text meets beneath it.
-func answer(t *testing.T, set *rules.Set, text string) string {
+func answer(t *testing.T, set *limits.Set, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, " ") || strings.TrimSpace(line) == "" {

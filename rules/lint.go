@@ -5,17 +5,53 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/pattern"
+	"github.com/weirlimit/weir/limits"
 )
 
-// wildcard warns if a pattern that is about to be added to w can never be
-// chosen. A pattern that fits the text of another one, stars and all, fits
-// whatever the other one fits.
-func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string) {
-	if w == nil {
-		return
+// levelLinter warns of rules of one level that no entry can reach.
+type levelLinter struct {
+	*linter
+	path string
+	// wild are the patterns so far, bare the rules for every value, by the key.
+	wild map[string]*pattern.Table[*limits.Rule]
+	bare map[string]*node
+}
+
+// level returns the linter of a level.
+func (l *linter) level(path string) *levelLinter {
+	return &levelLinter{l, path, map[string]*pattern.Table[*limits.Rule]{}, map[string]*node{}}
+}
+
+// rule warns if the rule can never be chosen. A pattern that fits the text of another
+// one, stars and all, fits whatever the other one fits.
+func (l *levelLinter) rule(r *limits.Rule, spec *descriptorSpec) {
+	switch {
+	case r.Value == "":
+		l.bare[r.Key] = spec.Node
+	case pattern.Is(r.Value):
+		if l.wild[r.Key] == nil {
+			l.wild[r.Key] = &pattern.Table[*limits.Rule]{}
+		}
+		if first, ok := l.wild[r.Key].Find(r.Value); ok {
+			l.warn(spec.Node.where("value"), join(l.path, pathStep(r.Key, r.Value)), "put the narrower one first", "never reached: %s has %q, which takes all of it", location(first, l.file), first.Value)
+		}
+		l.wild[r.Key].Add(r.Value, r)
 	}
-	if first, ok := w.find(text); ok {
-		l.warn(n, path, "put the narrower one first", "never reached: %s has %q, which takes all of it", first.location(l.file), first.Value)
+}
+
+// finish warns of rules for a key alone that a wildcard for everything hides, each once.
+func (l *levelLinter) finish() {
+	// Only stars fit this.
+	const anything = "\x00"
+	for key, at := range l.bare {
+		if l.wild[key] == nil {
+			continue
+		}
+		if first, ok := l.wild[key].Find(anything); ok {
+			delete(l.bare, key)
+			l.warn(at, join(l.path, key), "leave one of them out", "never reached: the value %q takes everything", first.Value)
+		}
 	}
 }
 
@@ -31,44 +67,30 @@ func (l *linter) idle(spec *descriptorSpec, path string) {
 	}
 }
 
-// choice is wildcard for tiers and overrides.
-func (l *linter) choice(c *choices, text string, n *node, path string) {
-	if !isPattern(text) {
+// choice warns if the pattern of a tier or an override can never be chosen, and adds it.
+func (l *linter) choice(patterns *pattern.Table[struct{}], text string, n *node, path string) {
+	if !pattern.Is(text) {
 		return
 	}
-	if _, ok := c.wild.find(text); ok {
+	if _, ok := patterns.Find(text); ok {
 		l.warn(n, path, "put the narrower one first", "never reached: a pattern above it takes all of %q", text)
 	}
-}
-
-// level warns of rules for a key alone that a wildcard for everything hides.
-func (l *linter) level(lv *level, path string) {
-	// Only stars fit this.
-	const anything = "\x00"
-	for _, b := range lv.keys {
-		if b.bare == nil || b.wild == nil {
-			continue
-		}
-		if first, ok := b.wild.find(anything); ok {
-			l.warn(b.bare.node, join(path, b.bare.Key), "leave one of them out",
-				"never reached: the value %q takes everything", first.Value)
-		}
-	}
+	patterns.Add(text, struct{}{})
 }
 
 // tiers warns of a rule that limits only those who name a tier.
-func (l *linter) tiers(t *tiersSpec, rule *Rule, path string) {
+func (l *linter) tiers(t *tiersSpec, rule *limits.Rule, patterns *pattern.Table[struct{}], path string) {
 	if len(rule.Limits) > 0 {
 		return
 	}
 	const unknown = "\x00"
-	if _, ok := rule.tiers.find(unknown); !ok {
+	if _, ok := patterns.Find(unknown); !ok {
 		l.warn(t.Node, path, "add limit: for all others", "whoever names no %s of these is not limited", t.By)
 	}
 }
 
 // limits warns of limits of one rule that cannot be decisive.
-func (l *linter) limits(all []*Limit, path string) {
+func (l *linter) limits(all []*limits.Limit, path string) {
 	for _, a := range all {
 		l.limit(a, path)
 		for _, b := range all {
@@ -80,7 +102,7 @@ func (l *linter) limits(all []*Limit, path string) {
 }
 
 // limit warns of one limit, and keeps its names for finish.
-func (l *linter) limit(a *Limit, path string) {
+func (l *linter) limit(a *limits.Limit, path string) {
 	for _, name := range a.Replaces {
 		l.wants = append(l.wants, want{name, a, path})
 	}
@@ -90,14 +112,14 @@ func (l *linter) limit(a *Limit, path string) {
 	if p := a.Pool; p != nil {
 		l.pools[p.Name] = true
 		if p.Count <= a.Limit.Count && p.Period == a.Limit.Period {
-			l.warn(a.at, path, "give the pool more than all that borrow from it are assured", "pool %q never lends: %d that the limit assures are charged to it, and it has %d", p.Name, a.Limit.Count, p.Count)
+			l.warn(l.nodes[a], path, "give the pool more than all that borrow from it are assured", "pool %q never lends: %d that the limit assures are charged to it, and it has %d", p.Name, a.Limit.Count, p.Count)
 		}
 	}
 	if n := most(a.Limit); !a.Denies && a.Cost > n {
-		l.warn(a.at, path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)
+		l.warn(l.nodes[a], path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)
 	}
 	if old := l.names[a.Name]; old != nil && old.Rule != a.Rule {
-		l.warn(a.at, path, "give each a name of its own", "limit %q has the name of the one in line %d: metrics cannot tell them apart", a.Name, old.at.line)
+		l.warn(l.nodes[a], path, "give each a name of its own", "limit %q has the name of the one in line %d: metrics cannot tell them apart", a.Name, l.nodes[old].line)
 		return
 	}
 	l.names[a.Name] = a
@@ -112,7 +134,7 @@ func most(w *weir.Limit) int64 {
 }
 
 // decisive reports whether the limit refuses by units in a period.
-func decisive(a *Limit) bool {
+func decisive(a *limits.Limit) bool {
 	if a.Limit == nil || a.Denies || a.Shadow || a.Pool != nil || a.Rollout > 0 {
 		return false
 	}
@@ -123,20 +145,20 @@ func decisive(a *Limit) bool {
 
 // pair warns if a, over the shorter period, or b, over the longer one, can
 // never refuse what the other would let pass.
-func (l *linter) pair(a, b *Limit, path string) {
-	if a.Period > b.Period || a.Period == b.Period && a.at.line > b.at.line {
+func (l *linter) pair(a, b *limits.Limit, path string) {
+	if a.Period > b.Period || a.Period == b.Period && l.nodes[a].line > l.nodes[b].line {
 		return
 	}
 	short, long := a.Limit, b.Limit
 	if most(short) >= long.Count && most(long) <= short.Count {
-		l.warn(a.at, path, "lower it, or leave it out", "never decisive: %s is never reached before %s is", Summary(short), Summary(long))
+		l.warn(l.nodes[a], path, "lower it, or leave it out", "never decisive: %s is never reached before %s is", limits.Summary(short), limits.Summary(long))
 		return
 	}
 	// What the short limit lets through in the long period, at most. Shares of
 	// units do not matter here.
 	through := float64(most(short)) + float64(short.Count)*float64(long.Period)/float64(short.Period)
 	if through <= float64(long.Count) {
-		l.warn(b.at, path, "lower it, or leave it out", "never decisive: %s lets at most %.0f pass in its period", Summary(short), through)
+		l.warn(l.nodes[b], path, "lower it, or leave it out", "never decisive: %s lets at most %.0f pass in its period", limits.Summary(short), through)
 	}
 }
 
@@ -144,12 +166,12 @@ func (l *linter) pair(a, b *Limit, path string) {
 func (l *linter) finish(d *domain, f *fileSpec) {
 	for _, w := range l.wants {
 		if l.names[w.name] == nil {
-			l.warn(w.by.at, w.path, "", "replaces %q, which no limit of the file is called", w.name)
+			l.warn(l.nodes[w.by], w.path, "", "replaces %q, which no limit of the file is called", w.name)
 		}
 	}
 	for _, p := range f.Pools {
-		if d.pools[p.name] != nil && !l.pools[d.pools[p.name].Limit.Name] {
-			l.warn(p.node, d.name, "name it in a limit: pool: "+p.name, "pool %q is not used", p.name)
+		if d.Pools[p.name] != nil && !l.pools[d.Pools[p.name].Limit.Name] {
+			l.warn(p.node, d.Name, "name it in a limit: pool: "+p.name, "pool %q is not used", p.name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/pattern"
 	"github.com/weirlimit/weir/internal/spell"
 )
 
@@ -40,7 +41,7 @@ func (l *linter) descriptor(spec *descriptorSpec, path string) {
 		return
 	}
 	at := spec.Node.where("value")
-	if matches := l.value(spec.Key, spec.Value, at, path); matches && spec.Key == "path" && isPattern(spec.Value) &&
+	if matches := l.value(spec.Key, spec.Value, at, path); matches && spec.Key == "path" && pattern.Is(spec.Value) &&
 		spec.Node.find("share_threshold") == nil {
 		l.warn(at, path, "add share_threshold: true for one counter, or share_threshold: false to keep one for each",
 			"each path that matches %q has its own counter", spec.Value)
@@ -222,7 +223,7 @@ func (l *linter) never(key, value string) (msg, hint string) {
 		}
 	case "remote_address":
 		switch _, ok := parseRange(value); {
-		case isPattern(value):
+		case pattern.Is(value):
 			if strings.Trim(value, "0123456789abcdef.:/*") != "" {
 				return "addresses are written in digits and lower case", ""
 			}

@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/weirlimit/weir/limits"
+
 // linter warns of what is allowed and yet likely wrong, while a file is being
 // compiled.
 type linter struct {
@@ -8,23 +10,25 @@ type linter struct {
 	warns bool
 	// names holds the limits of the domain by name, and wants what is to be
 	// replaced.
-	names map[string]*Limit
+	names map[string]*limits.Limit
 	wants []want
 	pools map[string]bool
 	// form is Options.EntryForm, or nil.
 	form func(key, value string) (string, error)
+	// nodes says where each limit is written.
+	nodes map[*limits.Limit]*node
 }
 
 type want struct {
 	name string
-	by   *Limit
+	by   *limits.Limit
 	path string
 }
 
 // linter returns the linter of a file.
 func (c *compiler) linter() *linter {
-	return &linter{report: c.report, warns: c.lints, form: c.opt.EntryForm,
-		names: map[string]*Limit{}, pools: map[string]bool{}}
+	return &linter{report: c.report, warns: c.lints, form: c.opt.EntryForm, nodes: c.nodes,
+		names: map[string]*limits.Limit{}, pools: map[string]bool{}}
 }
 
 // warn reports a warning at n, if the linter warns.

@@ -2,32 +2,40 @@ package rules
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Live is a set of rules that follows its files. It is safe for concurrent use.
 type Live struct {
 	paths []string
 	opt   Options
-	set   atomic.Pointer[Set]
+	set   atomic.Pointer[limits.Set]
 
 	// reload is held while files are read, so that attempts have an order.
 	reload sync.Mutex
 	// seen is the hash of the last attempt, and of its error if the files
-	// could not be read. Requires: reload.
-	seen string
+	// could not be read; hash is that of the set in use. Requires: reload.
+	seen, hash string
 
 	mu      sync.Mutex
 	status  Status
 	changed chan struct{}
 }
 
-var _ weir.Rules = (*Live)(nil)
+var (
+	_ weir.Rules     = (*Live)(nil)
+	_ weir.KeyLister = (*Live)(nil)
+	_ weir.Exempter  = (*Live)(nil)
+	_ weir.Speller   = (*Live)(nil)
+)
 
 // Status says what a Live decides by, and how its last reload went.
 type Status struct {
@@ -55,18 +63,37 @@ type Status struct {
 // Open loads the files at paths, as Load does, for a Live.
 func Open(paths []string, opt Options) (*Live, error) {
 	l := &Live{paths: paths, opt: opt.orDefaults(), changed: make(chan struct{})}
-	l.set.Store(&Set{})
+	l.set.Store(limits.NewSet(l.opt.Layers...))
 	if err := l.Reload(); err != nil && !opt.StartEmpty {
 		return nil, err
 	}
 	return l, nil
 }
 
+// Fixed returns a Live of a set that no file changes.
+func Fixed(set *limits.Set) *Live {
+	l := &Live{opt: Options{}.orDefaults(), changed: make(chan struct{})}
+	l.set.Store(set)
+	return l
+}
+
 // Match implements weir.Rules by the set in use.
 func (l *Live) Match(dst []weir.Op, r *weir.Request) []weir.Op { return l.set.Load().Match(dst, r) }
 
+// KeyLists implements [weir.KeyLister].
+func (l *Live) KeyLists(domain string) []weir.KeyList { return l.set.Load().KeyLists(domain) }
+
+// Exempts implements [weir.Exempter].
+func (l *Live) Exempts(r *weir.Request) bool { return l.set.Load().Exempts(r) }
+
+// Misspelt implements [weir.Speller].
+func (l *Live) Misspelt(r *weir.Request) string { return l.set.Load().Misspelt(r) }
+
+// Unmatched says of the set in use what [limits.Set.Unmatched] does.
+func (l *Live) Unmatched(r *weir.Request) string { return l.set.Load().Unmatched(r) }
+
 // Set returns the set in use.
-func (l *Live) Set() *Set { return l.set.Load() }
+func (l *Live) Set() *limits.Set { return l.set.Load() }
 
 // Domains returns those of the set in use, sorted.
 func (l *Live) Domains() []string { return l.Set().Domains() }
@@ -93,6 +120,9 @@ func (l *Live) Reload() error { return l.load(true) }
 // load reads the files. Unless forced it does nothing if they are as they were
 // at the last attempt.
 func (l *Live) load(force bool) error {
+	if l.paths == nil {
+		return nil // fixed
+	}
 	l.reload.Lock()
 	defer l.reload.Unlock()
 	sources, err := readAll(l.paths, l.opt)
@@ -104,21 +134,23 @@ func (l *Live) load(force bool) error {
 		return nil
 	}
 	l.seen = seen
-	var set *Set
+	var next loaded
 	if err == nil {
-		set, err = compile(sources, l.opt)
+		next, err = compile(sources, l.opt)
 	}
 	if err != nil {
 		l.failed(err)
 		return err
 	}
-	var begun []restart
-	if old := l.set.Load(); old.hash != set.hash {
-		begun = findRestarts(set, old, l.opt.Restarts)
-		inheritCounts(set, old)
-		l.set.Store(set)
+	var begun []limits.Restart
+	if l.hash != next.hash {
+		old := l.set.Load()
+		begun = next.set.Restarts(old, l.opt.Restarts)
+		next.set.Inherit(old)
+		l.hash = next.hash
+		l.set.Store(next.set)
 	}
-	l.succeeded(l.set.Load(), force)
+	l.succeeded(&next, force)
 	warnOfRestarts(l.opt.Logger, begun)
 	return nil
 }
@@ -136,15 +168,15 @@ func (l *Live) failed(err error) {
 	l.opt.Logger.Error("rules reload failed; the last good ones stay in use", "err", err, "generation", in.Generation, "hash", in.Hash)
 }
 
-// succeeded notes that set is in use. What was already in use is worth a line
+// succeeded notes what is in use. What was already in use is worth a line
 // in the log only to who asked for it, or after a failure.
-func (l *Live) succeeded(set *Set, asked bool) {
+func (l *Live) succeeded(in *loaded, asked bool) {
 	l.mu.Lock()
 	s := &l.status
-	changed := s.Generation == 0 || s.Hash != set.hash
+	changed := s.Generation == 0 || s.Hash != in.hash
 	if changed {
 		s.Generation++
-		s.LoadedAt, s.Hash, s.Files, s.Rules, s.Warnings = time.Now(), set.hash, set.files, len(set.rules), set.warnings
+		s.LoadedAt, s.Hash, s.Files, s.Rules, s.Warnings = time.Now(), in.hash, in.set.Files(), in.rules, in.warnings
 	}
 	level, msg := slog.LevelInfo, "rules loaded"
 	if !changed {
@@ -158,10 +190,10 @@ func (l *Live) succeeded(set *Set, asked bool) {
 	generation := s.Generation
 	l.announce()
 	l.mu.Unlock()
-	l.opt.Logger.Log(context.Background(), level, msg, "generation", generation, "hash", set.hash,
-		"files", len(set.files), "rules", len(set.rules), "warnings", len(set.warnings))
+	l.opt.Logger.Log(context.Background(), level, msg, "generation", generation, "hash", in.hash,
+		"files", in.files, "rules", in.rules, "warnings", len(in.warnings))
 	if changed {
-		for _, w := range set.warnings {
+		for _, w := range in.warnings {
 			l.opt.Logger.Warn("rules warning", "at", w.Error())
 		}
 	}
@@ -171,4 +203,23 @@ func (l *Live) succeeded(set *Set, asked bool) {
 func (l *Live) announce() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// maxRestarts is how many limits that begin anew are named in the log.
+const maxRestarts = 5
+
+// warnOfRestarts says in one line which limits begin anew.
+func warnOfRestarts(log *slog.Logger, begun []limits.Restart) {
+	if len(begun) == 0 {
+		return
+	}
+	var names []string
+	for i := range begun[:min(len(begun), maxRestarts)] {
+		names = append(names, begun[i].String())
+	}
+	if n := len(begun) - maxRestarts; n > 0 {
+		names = append(names, fmt.Sprintf("and %d more", n))
+	}
+	log.Warn("limits count from zero since this reload; each client may use the old and the new count within one period",
+		"limits", len(begun), "which", strings.Join(names, "; "))
 }

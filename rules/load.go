@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Load reads rules files and compiles them. A path is a file, or a directory,
@@ -19,23 +20,25 @@ import (
 // begin with a dot; symbolic links are followed, directories in it are not. It
 // is all or nothing: the error is Errors, with all faults of all files, unless
 // a file could not be read at all.
-func Load(paths []string, opt Options) (*Set, error) {
+func Load(paths []string, opt Options) (*limits.Set, error) {
 	opt = opt.orDefaults()
 	sources, err := readAll(paths, opt)
 	if err != nil {
 		return nil, err
 	}
-	return compile(sources, opt)
+	l, err := compile(sources, opt)
+	return l.set, err
 }
 
 // Parse compiles the rules in src. name stands for the file in messages.
-func Parse(name string, src []byte, opt Options) (*Set, error) {
-	return compile([]source{{name, src}}, opt.orDefaults())
+func Parse(name string, src []byte, opt Options) (*limits.Set, error) {
+	l, err := compile([]source{{name, src}}, opt.orDefaults())
+	return l.set, err
 }
 
 // Check loads rules like Load, looks for what is allowed and yet likely wrong,
 // and returns all faults and warnings. The set is nil if it would not load.
-func Check(paths []string, opt Options) (*Set, Errors) {
+func Check(paths []string, opt Options) (*limits.Set, Errors) {
 	opt = opt.orDefaults()
 	sources, err := readAll(paths, opt)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -139,25 +142,40 @@ func isRules(name string) bool {
 	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
 }
 
+// loaded is a set of rules, and what it was made of.
+type loaded struct {
+	set      *limits.Set
+	hash     string
+	files    int
+	rules    int // of the files
+	warnings Errors
+}
+
 // compile makes a set of sources. The error is Errors.
-func compile(sources []source, opt Options) (*Set, error) {
+func compile(sources []source, opt Options) (loaded, error) {
 	set, errs := check(sources, opt, true)
 	if set == nil {
-		return nil, errs
+		return loaded{}, errs
 	}
-	return set, nil
+	l := loaded{set: set, hash: hash(sources), files: len(sources)}
+	for _, r := range set.Rules() {
+		if r.File != "" {
+			l.rules++
+		}
+	}
+	_, l.warnings = errs.Split()
+	return l, nil
 }
 
 // check makes a set of sources, and returns all faults and warnings. The set is nil if
 // there is a fault. lint asks for warnings of what is allowed and yet likely wrong.
-func check(sources []source, opt Options, lint bool) (*Set, Errors) {
+func check(sources []source, opt Options, lint bool) (*limits.Set, Errors) {
 	r := &report{}
 	c := newCompiler(r, opt, lint)
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
 		r.file = s.name
 		before := r.faults
-		c.set.files = append(c.set.files, s.name)
 		n := r.parse(s.text, &opt)
 		if n == nil {
 			if r.faults == before {
@@ -180,11 +198,13 @@ func check(sources []source, opt Options, lint bool) (*Set, Errors) {
 	if r.faults > 0 {
 		return nil, errs
 	}
-	_, c.set.warnings = errs.Split()
-	c.set.hash = hash(sources)
-	for _, d := range c.set.domains {
-		d.root.markSingles()
+	layers := slices.Clip(opt.Layers)
+	for _, d := range c.domains {
+		l, err := limits.NewLayer(d.Domain)
+		if err != nil {
+			panic(err) // of a rule that is there twice, which c has told
+		}
+		layers = append(layers, l)
 	}
-	listKeys(c.set)
-	return c.set, errs
+	return limits.NewSet(layers...), errs
 }

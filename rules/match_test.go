@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -255,7 +256,7 @@ func wild(n int) string {
 }
 
 func BenchmarkMatch(b *testing.B) {
-	run := func(name string, s *rules.Set, r *weir.Request) {
+	run := func(name string, s *limits.Set, r *weir.Request) {
 		b.Run(name, func(b *testing.B) {
 			l := lim(b, s)
 			b.ReportAllocs()
@@ -286,7 +287,7 @@ func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		text := []byte(flat(n))
 		b.Run(fmt.Sprintf("descriptors=%d", n), func(b *testing.B) {
-			var set *rules.Set
+			var set *limits.Set
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)

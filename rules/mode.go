@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // setHeadroom sets the units that are kept for higher priorities.
@@ -41,6 +42,6 @@ func (b *builder) ban(w *weir.Limit) {
 }
 
 // isShadow reports whether a limit of the rule only counts what it would refuse.
-func isShadow(s *settings, r *Rule) bool {
+func isShadow(s *settings, r *limits.Rule) bool {
 	return deref(s.Mode, "hard") == "shadow" || r != nil && r.Shadow
 }

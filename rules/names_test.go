@@ -33,7 +33,7 @@ func TestFamilyNamesHaveBounds(t *testing.T) {
 					return 0, err
 				}
 				longest := 0
-				for _, p := range set.LimitRefs() {
+				for _, p := range set.Refs() {
 					longest = max(longest, len(p.Domain)+len(p.Rule)+len(p.Limit.Name))
 				}
 				return longest, nil

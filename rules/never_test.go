@@ -302,12 +302,9 @@ func TestNeverMatchesCure(t *testing.T) {
 // which is charged to it, is warned of.
 func TestPoolsThatNeverLend(t *testing.T) {
 	for pool, want := range map[string]bool{"30/minute": true, "100/minute": true, "101/minute": false, "6000/hour": false} {
-		s, err := rules.Parse("r.yaml", []byte("domain: api\npools: {spare: "+pool+"}\ndescriptors:\n  - {key: user, limit: {limit: 100/minute, mode: elastic, pool: spare}}\n"), rules.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(fmt.Sprint(s.Warnings()), "never lends"); got != want {
-			t.Errorf("%s: warned: %t, want %t: %v", pool, got, want, s.Warnings())
+		warnings := warningsOf(t, "domain: api\npools: {spare: "+pool+"}\ndescriptors:\n  - {key: user, limit: {limit: 100/minute, mode: elastic, pool: spare}}\n")
+		if got := strings.Contains(fmt.Sprint(warnings), "never lends"); got != want {
+			t.Errorf("%s: warned: %t, want %t: %v", pool, got, want, warnings)
 		}
 	}
 }

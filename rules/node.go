@@ -15,7 +15,7 @@ func (k kind) String() string {
 }
 
 // node is one value of a YAML document, with its place. Aliases are resolved,
-// so that a node can hang in several places; nodes are never changed.
+// so that a node can hang in several nodes; nodes are never changed.
 type node struct {
 	kind      kind
 	file      string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	// MaxDescriptors is the most descriptors in all files together. Zero means
 	// 1,000,000.
 	MaxDescriptors int
+	// Layers are limits beside those of the files. A request must pass all. Nil means
+	// none.
+	Layers []*limits.Layer
 	// StartEmpty lets Open succeed with no rules when the files do not load.
 	// Zero means that Open fails.
 	StartEmpty bool

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -9,13 +8,20 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// formWords are indexed by params.Form.
-var formWords = []string{params.Strict: "strict", params.Weighted: "weighted", params.Lenient: "lenient"}
-
 // calendars are the windows of anchor: calendar, by their period.
 var calendars = map[time.Duration]params.Calendar{
 	period.Day: params.CalendarDay, period.Week: params.CalendarWeek,
 	period.Month: params.CalendarMonth, period.Year: params.CalendarYear,
+}
+
+// formNamed returns the form of a word; the decoder takes no other.
+func formNamed(word string) params.Form {
+	for _, f := range []params.Form{params.Weighted, params.Lenient} {
+		if f.String() == word {
+			return f
+		}
+	}
+	return params.Strict
 }
 
 // params sets what only some algorithms know.
@@ -31,7 +37,7 @@ func (b *builder) params(w *weir.Limit) {
 	w.Free = deref(s.Free, 0)
 	w.MaxLog = deref(s.MaxLog, 0)
 	if s.Form != nil {
-		w.Form = params.Form(max(slices.Index(formWords, *s.Form), 0))
+		w.Form = formNamed(*s.Form)
 	}
 	b.anchor(w)
 	if k := s.Sketch; k != nil {

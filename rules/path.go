@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/limits"
 )
 
 // MaxNames is the most bytes that the domain, the path and the name of a limit have
@@ -12,7 +15,7 @@ const MaxNames = 1536
 // named reports whether the names of a limit are within MaxNames, and reports a fault if
 // they are not.
 func (c *compiler) named(at *node, path, name, scope string) bool {
-	size := len(c.domain.name) + len(scope) + len(name)
+	size := len(c.domain.Name) + len(scope) + len(name)
 	if size <= MaxNames {
 		return true
 	}
@@ -54,4 +57,12 @@ func quoteStep(s string) string {
 		return strconv.Quote(s)
 	}
 	return legible(s)
+}
+
+// location says where a rule is written to a reader of file.
+func location(r *limits.Rule, file string) string {
+	if r.File != file {
+		return fmt.Sprintf("%s:%d", r.File, r.Line)
+	}
+	return fmt.Sprintf("line %d", r.Line)
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -63,8 +62,8 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 			r.Period = time.Duration(*b.s.TTL)
 		}
 		if b.s.TTL == nil && s.Limit != nil && s.Limit.Period > 0 {
-			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, ttlOf(r.Period)),
-				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, ttlOf(r.Period))
+			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, period.FormatTTL(r.Period)),
+				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, period.FormatTTL(r.Period))
 		}
 		if r.Period == 0 {
 			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
@@ -84,15 +83,6 @@ func hasNumber(n *node) bool {
 		}
 	}
 	return false
-}
-
-// ttlOf writes a period as a ttl: 1m, where a rate would say minute.
-func ttlOf(d time.Duration) string {
-	text := period.Format(d)
-	if _, named := period.Length(text); named {
-		text = strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
-	}
-	return text
 }
 
 // unit checks that the period is given once, in a way that exists.

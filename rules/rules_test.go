@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
-func parse(t testing.TB, text string) *rules.Set {
+func parse(t testing.TB, text string) *limits.Set {
 	t.Helper()
 	s, err := rules.Parse("test.yaml", []byte(text), rules.Options{})
 	if err != nil {
@@ -36,17 +37,32 @@ func request(domain string, descriptors ...string) *weir.Request {
 	return r
 }
 
+// warningsOf returns the warnings of a file that loads.
+func warningsOf(t *testing.T, text string) rules.Errors {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, warnings := rules.Check([]string{path}, rules.Options{})
+	if set == nil {
+		t.Fatal(warnings)
+	}
+	return warnings
+}
+
 func TestSeedRuleLoadsAsPrinted(t *testing.T) {
-	s := parse(t, `domain: auth
+	text := `domain: auth
 descriptors:
   - key: auth_type
     Value: login
     rate_limit:
       unit: minute
       requests_per_unit: 5
-`)
-	if len(s.Warnings()) != 1 || !strings.Contains(s.Warnings()[0].Error(), `test.yaml:4:5: warning: auth`) {
-		t.Errorf("warnings %v", s.Warnings())
+`
+	s := parse(t, text)
+	if warnings := warningsOf(t, text); len(warnings) != 1 || !strings.Contains(warnings[0].Error(), `test.yaml:4:5: warning: auth`) {
+		t.Errorf("warnings %v", warnings)
 	}
 	ops := s.Match(nil, request("auth", "auth_type=login"))
 	if len(ops) != 1 {
@@ -86,22 +102,22 @@ descriptors:
 // TestManyFaults: what is told is bounded, and warnings, however many, keep no
 // file from loading.
 func TestManyFaults(t *testing.T) {
-	repeat := func(line string) []byte {
+	repeat := func(line string) string {
 		var b strings.Builder
 		b.WriteString("domain: d\ndescriptors:\n")
 		for i := range 1000 {
 			fmt.Fprintf(&b, line, i)
 		}
-		return []byte(b.String())
+		return b.String()
 	}
-	set, err := rules.Parse("w.yaml", repeat("- {Key: k%d, limit: 1/s}\n"), rules.Options{})
-	if err != nil || len(set.Rules()) != 1000 {
-		t.Fatal(err)
+	text := repeat("- {Key: k%d, limit: 1/s}\n")
+	if set := parse(t, text); len(set.Rules()) != 1000 {
+		t.Fatalf("%d rules", len(set.Rules()))
 	}
-	if n := len(set.Warnings()); n != 201 || !strings.Contains(set.Warnings()[200].Msg, "800 more warnings") {
-		t.Errorf("%d warnings, last %v", n, set.Warnings()[n-1])
+	if all := warningsOf(t, text); len(all) != 201 || !strings.Contains(all[200].Msg, "800 more warnings") {
+		t.Errorf("%d warnings, last %v", len(all), all[len(all)-1])
 	}
-	_, err = rules.Parse("f.yaml", repeat("- {kye: k%d, limit: 1/s}\n"), rules.Options{})
+	_, err := rules.Parse("f.yaml", []byte(repeat("- {kye: k%d, limit: 1/s}\n")), rules.Options{})
 	var list rules.Errors
 	if !errors.As(err, &list) || len(list) != 201 || !strings.Contains(list[200].Msg, "1800 more faults") {
 		t.Errorf("%d faults, %v", len(list), err)

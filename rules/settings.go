@@ -93,7 +93,7 @@ var needsMode = map[string]string{"exceed": "soft", "pool": "elastic", "ceiling"
 // to do instead.
 var consistencies = map[string]map[string]string{
 	"leased": {
-		"leaky_queue": "places in a queue cannot be fetched ahead: use consistency: strict, or algorithm: token_bucket",
+		"leaky_queue": "nodes in a queue cannot be fetched ahead: use consistency: strict, or algorithm: token_bucket",
 		"sliding_log": "a log cannot be fetched ahead: use algorithm: sliding_window, which is as strict",
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
 		"lockout":     "failures cannot be fetched ahead: use strict or local consistency",

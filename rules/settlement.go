@@ -9,11 +9,10 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/bytesize"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/limits"
 )
-
-// noAnswer is the word for a request that got no answer.
-const noAnswer = "unreachable"
 
 // settlement sets what becomes of a charge once the answer is known.
 func (b *builder) settlement(w *weir.Limit) {
@@ -76,7 +75,7 @@ func (b *builder) codes(setting string, ws words) (set weir.Codes) {
 		first, last, err := parseCodes(w.text)
 		if err != nil {
 			b.faults++
-			b.bad(w.node, b.path, "write a status such as 401, a class such as 4xx, a range such as 200-299, or "+noAnswer, "%s: %s", setting, err)
+			b.bad(w.node, b.path, "write a status such as 401, a class such as 4xx, a range such as 200-299, or "+limits.Unreachable, "%s: %s", setting, err)
 			continue
 		}
 		set.Add(first, last)
@@ -84,11 +83,8 @@ func (b *builder) codes(setting string, ws words) (set weir.Codes) {
 	return set
 }
 
-// Statuses of HTTP.
-const minStatus, maxStatus = 100, 599
-
 func parseCodes(s string) (first, last int, err error) {
-	if s == noAnswer {
+	if s == limits.Unreachable {
 		return weir.NoAnswer, weir.NoAnswer, nil
 	}
 	bad := fmt.Errorf("%q is not a status", s)
@@ -104,7 +100,7 @@ func parseCodes(s string) (first, last int, err error) {
 		high = low
 	}
 	first, last = parseStatus(low), parseStatus(high)
-	if first < minStatus || last > maxStatus || first > last {
+	if first < limits.MinStatus || last > limits.MaxStatus || first > last {
 		return 0, 0, bad
 	}
 	return first, last, nil
@@ -119,66 +115,13 @@ func parseStatus(s string) int {
 	return n
 }
 
-// describeCodes writes set as it can be read: "401, 5xx, unreachable".
-func describeCodes(set *weir.Codes) string {
-	var parts []string
-	for code := minStatus; code <= maxStatus; code++ {
-		if !set.Has(code) {
-			continue
-		}
-		// A run is cut at the hundreds, so that whole classes show.
-		last, class := code, code-code%100+99
-		for last < class && set.Has(last+1) {
-			last++
-		}
-		switch {
-		case last-code == 99:
-			parts = append(parts, fmt.Sprintf("%dxx", code/100))
-		case last == code:
-			parts = append(parts, strconv.Itoa(code))
-		default:
-			parts = append(parts, fmt.Sprintf("%d-%d", code, last))
-		}
-		code = last
-	}
-	if set.Has(weir.NoAnswer) {
-		parts = append(parts, noAnswer)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// sizeUnits are the units of a number of bytes, in any case.
-var sizeUnits = []struct {
-	name string
-	size int64
-}{
-	{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-	{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
-}
-
-// String returns s as it can be read.
-func (s size) String() string {
-	for _, u := range sizeUnits[:3] {
-		if s > 0 && int64(s)%u.size == 0 {
-			return strconv.FormatInt(int64(s)/u.size, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
-}
-
 func (s *size) read(d *decoder, n *node, name string) {
 	text, ok := d.scalar(n, name, "a number of bytes such as 1KiB")
 	if !ok {
 		return
 	}
-	lower, unit := strings.ToLower(strings.TrimSpace(text)), int64(1)
-	for _, u := range sizeUnits {
-		if digits, ok := strings.CutSuffix(lower, strings.ToLower(u.name)); ok {
-			lower, unit = strings.TrimSpace(digits), u.size
-			break
-		}
-	}
-	v, err := period.Count(lower)
+	digits, unit := bytesize.CutUnit(text)
+	v, err := period.Count(digits)
 	if err != nil || v < 1 || v > weir.MaxCost/unit {
 		d.bad(n, d.path, "write it like 1KiB or 1000", "%s: %q is not a number of bytes", name, text)
 		v = 1

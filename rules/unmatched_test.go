@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -39,7 +40,7 @@ func TestTakeByRulesThatExempt(t *testing.T) {
 
 // inDomain asks rules in one domain.
 type inDomain struct {
-	*rules.Set
+	*limits.Set
 	domain string
 }
 

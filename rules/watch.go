@@ -13,6 +13,9 @@ import (
 // by looking every Options.Poll. Files that did not change are not compiled
 // again.
 func (l *Live) Watch(ctx context.Context) error {
+	if l.paths == nil {
+		return nil
+	}
 	w := filewatch.New(filewatch.Options{Settle: l.opt.Settle, Poll: l.opt.Poll, Log: l.opt.Logger, Name: "rules files"})
 	defer w.Close()
 	for {

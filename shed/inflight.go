@@ -68,7 +68,7 @@ func (n *node) build(o *InFlightOptions) error {
 type counted struct{}
 
 // Name implements weir.Algorithm.
-func (counted) Name() string { return "in_flight" }
+func (counted) Name() string { return InFlightRule }
 
 // Traits implements weir.Algorithm.
 func (counted) Traits() weir.Traits { return 0 }

@@ -52,7 +52,11 @@ const (
 	limiters = 4
 )
 
-var limiterNames = [limiters]string{"user_rate", "user_concurrency", "fleet_share", "in_flight"}
+var limiterNames = [limiters]string{"user_rate", "user_concurrency", "fleet_share", InFlightRule}
+
+// InFlightRule is the word of the limiter that counts on the node alone, the others count
+// in the store.
+const InFlightRule = "in_flight"
 
 // IsLimiter reports whether a limit of that name may be one of a [Shedder].
 func IsLimiter(name string) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/limits"
 )
 
 // State is what a shedder does and has done since its start.
@@ -100,22 +101,14 @@ func (s *Shedder) State() State {
 	return st
 }
 
-// Series is one of the limits as metrics are labelled by it.
-type Series struct {
-	Domain, Rule string
-	Limit        *weir.Limit
-	// Stored: it counts in the store, and not on this node.
-	Stored bool
-}
-
-// Series returns every limit whose counters tell what was shed. The list does
-// not change.
-func (s *Shedder) Series() []Series {
-	var all []Series
-	add := func(limiter int, limits ...*weir.Limit) {
-		for _, l := range limits {
+// Refs returns every limit whose counters tell what was shed; Rule is the limiter. The list
+// does not change.
+func (s *Shedder) Refs() []limits.Ref {
+	var all []limits.Ref
+	add := func(limiter int, some ...*weir.Limit) {
+		for _, l := range some {
 			if l != nil {
-				all = append(all, Series{Domain: "(" + s.opt.Name + ")", Rule: limiterNames[limiter], Limit: l, Stored: limiter != inFlight})
+				all = append(all, limits.Ref{Domain: "(" + s.opt.Name + ")", Rule: limiterNames[limiter], Limit: l})
 			}
 		}
 	}

@@ -181,13 +181,7 @@ func TestWithoutALimitItIsKnownWhoIsThere(t *testing.T) {
 func TestSeriesAreMetrics(t *testing.T) {
 	o := everything()
 	w := newWorld(t, o)
-	m := metrics.New(metrics.Options{Limits: func() []metrics.Series {
-		var all []metrics.Series
-		for _, s := range w.s.Series() {
-			all = append(all, metrics.Series{Domain: s.Domain, Rule: s.Rule, Limit: s.Limit})
-		}
-		return all
-	}})
+	m := metrics.New(metrics.Options{Limits: w.s.Refs})
 	var places [8]shed.Slot
 	for i := range places {
 		w.s.Enter(&places[i], shed.Background) // 5 of 10
@@ -210,7 +204,7 @@ func TestSeriesAreMetrics(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	if n := len(w.s.Series()); n != 10 {
+	if n := len(w.s.Refs()); n != 10 {
 		t.Errorf("%d series, want 1, 1, 4 and 4", n)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -94,7 +96,7 @@ func (c *checkCmd) writeRules(s streams) error {
 	if len(c.Paths) > 0 || c.Config != "" || c.Envoy {
 		return errors.New("check: --from-limit makes a file and checks none: leave the files out")
 	}
-	text, err := server.WriteWords(c.FromLimit, c.Domain, c.API)
+	text, err := words.File(c.FromLimit, c.Domain, c.API)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (c *checkCmd) sortPaths() error {
 }
 
 // check returns the rules, and what is wrong with them.
-func (c *checkCmd) check() (*rules.Set, rules.Errors, error) {
+func (c *checkCmd) check() (*limits.Set, rules.Errors, error) {
 	if c.Config != "" {
 		set, errs := server.CheckConfig(c.Config)
 		return set, errs, nil

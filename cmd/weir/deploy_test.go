@@ -23,7 +23,7 @@ func TestCommandLinesInDeploy(t *testing.T) {
 		// Comments of one command go over several lines.
 		text := strings.NewReplacer("\\\n#", "", "\\\n--", "").Replace(string(data))
 		for _, m := range invocation.FindAllStringSubmatch(text, -1) {
-			args := words(m[1])
+			args := splitWords(m[1])
 			found++
 			var c cli
 			parser, err := newParser(&c, streams{out: new(bytes.Buffer), err: new(bytes.Buffer)})

@@ -56,7 +56,7 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 	found := 0
 	for name, text := range texts {
 		for _, m := range invocation.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
-			args := words(m[1])
+			args := splitWords(m[1])
 			// --help would end the process.
 			if len(args) == 0 || !isSubcommand(args[0]) || slices.Contains(args, "--help") {
 				continue
@@ -92,9 +92,9 @@ func isSubcommand(word string) bool {
 	return false
 }
 
-// words splits a command line as a shell does, as far as the docs need it: up
+// splitWords splits a command line as a shell does, as far as the docs need it: up
 // to a comment, a pipe, a redirection or a second command.
-func words(line string) []string {
+func splitWords(line string) []string {
 	var out []string
 	var w strings.Builder
 	quote, in := rune(0), false

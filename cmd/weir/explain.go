@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -58,7 +59,7 @@ func (c *explainCmd) Run(s streams) error {
 		return err
 	}
 	x := set.Explain(&weir.Request{Domain: c.Domain, Descriptors: ds, Cost: c.Cost, Lease: c.Lease})
-	if err = s.writeReport(x, c.JSON, explanation(x, set.Limits(), c.Verbose)); err == nil && !limits(x) {
+	if err = s.writeReport(x, c.JSON, explanation(x, set.Limits(), c.Verbose)); err == nil && !isLimited(x) {
 		err = errNo
 	}
 	return err
@@ -66,14 +67,11 @@ func (c *explainCmd) Run(s streams) error {
 
 // liveAnswer is the answer of POST /v1/explain.
 type liveAnswer struct {
-	Decision verdict         `json:"decision"`
-	Counters []limitDecision `json:"counters"`
-	Rules    struct {
-		Limits []string `json:"limits"`
-		*rules.Explanation
-	} `json:"rules"`
-	Overlay []overlay.View       `json:"overlay"`
-	Modes   []overlay.SwitchView `json:"modes"`
+	Decision verdict              `json:"decision"`
+	Counters []limitDecision      `json:"counters"`
+	Rules    limits.Explanation   `json:"rules"`
+	Overlay  []overlay.View       `json:"overlay"`
+	Modes    []overlay.SwitchView `json:"modes"`
 }
 
 // live explains the request by a running server.
@@ -102,9 +100,6 @@ const liveTimeout = 10 * time.Second
 
 // countedAs says which of the descriptors front ends write in another form.
 func (a *liveAnswer) countedAs(asked []weir.Descriptor) (text string) {
-	if a.Rules.Explanation == nil {
-		return ""
-	}
 	for i, d := range a.Rules.Descriptors[:min(len(asked), len(a.Rules.Descriptors))] {
 		if was, is := typed(asked[i].Entries), typed(d.Entries); was != is {
 			text += fmt.Sprintf("%s is counted as %s\n", was, is)
@@ -117,12 +112,7 @@ func (a *liveAnswer) countedAs(asked []weir.Descriptor) (text string) {
 func (a *liveAnswer) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "now: %s", &a.Decision)
-	for _, l := range a.Rules.Limits {
-		fmt.Fprintf(&b, "limit in words: %s\n", l)
-	}
-	if a.Rules.Explanation != nil {
-		b.WriteString(explanation(a.Rules.Explanation, nil, false))
-	}
+	b.WriteString(explanation(&a.Rules, nil, false))
 	if len(a.Counters) > 0 {
 		b.WriteString("counters\n")
 	}

@@ -32,7 +32,7 @@ func (c *explainCmd) explainRequest(s streams) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
-	if err = s.writeReport(x, c.JSON, explainedText(x, c.Verbose)); err == nil && len(x.Limits) == 0 && (x.Rules == nil || !limits(x.Rules)) {
+	if err = s.writeReport(x, c.JSON, explainedText(x, c.Verbose)); err == nil && len(x.Limits) == 0 && (x.Rules == nil || !isLimited(x.Rules)) {
 		err = errNo
 	}
 	return err

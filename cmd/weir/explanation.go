@@ -8,27 +8,35 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/rules"
 )
 
-// limits reports whether the request meets any limit.
-func limits(x *rules.Explanation) bool {
+// isLimited reports whether the request meets any limit.
+func isLimited(x *limits.Explanation) bool {
 	if x.Listed != nil {
 		return x.Listed.List == "deny"
 	}
-	return slices.ContainsFunc(x.Descriptors, func(d rules.Step) bool { return len(d.Limits) > 0 })
+	return slices.ContainsFunc(x.Descriptors, func(d limits.Step) bool { return len(d.Limits) > 0 })
 }
 
 // explanation writes x for a person.
 // Guarantees are those of known limits; withTheorems says on what they rest.
-func explanation(x *rules.Explanation, known []*weir.Limit, withTheorems bool) string {
+func explanation(x *limits.Explanation, known []*weir.Limit, withTheorems bool) string {
 	type id struct{ scope, name string }
 	byID := make(map[id]*weir.Limit)
 	for _, l := range known {
 		byID[id{figures.Scope(l.Scope), l.Name}] = l
 	}
 	var b strings.Builder
+	for _, l := range x.Limits {
+		fmt.Fprintf(&b, "limit in words: %s\n", l)
+	}
+	isOfFiles := x.Listed != nil || slices.ContainsFunc(x.Descriptors, func(d limits.Step) bool { return len(d.Levels) > 0 })
+	if len(x.Limits) > 0 && !isOfFiles {
+		return b.String()
+	}
 	if !x.Known {
 		fmt.Fprintf(&b, "domain %s: there are no rules for it\n", live.Printable(x.Domain))
 		return b.String()

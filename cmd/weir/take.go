@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/shed"
 )
@@ -188,7 +189,7 @@ func (l *limitInfo) String() string {
 	}
 	period := time.Duration(l.Period * float64(time.Second))
 	if a := algorithm.ByName(l.Algorithm); a != nil && a.Traits()&weir.Leases != 0 {
-		return fmt.Sprintf("%s (%s)", l.Name, rules.Summary(&weir.Limit{Algorithm: a, Count: l.Count, Burst: l.Count, Period: period}))
+		return fmt.Sprintf("%s (%s)", l.Name, limits.Summary(&weir.Limit{Algorithm: a, Count: l.Count, Burst: l.Count, Period: period}))
 	}
 	s := fmt.Sprintf("%s (%d/%s", l.Name, l.Count, rules.FormatPeriod(period))
 	if l.Burst != l.Count {

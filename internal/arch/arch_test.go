@@ -26,9 +26,11 @@ var floors = [][]string{
 		"internal/filewatch", "internal/redact", "internal/regular", "internal/sketch", "internal/spell", "internal/yamldoc", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
+	{"internal/bytesize", "internal/checks", "internal/pattern", "internal/period"},
+	{"limits"},
 	{
 		"algorithm", "answer", "identity", "metrics", "store/memory", "internal/certfile", "internal/telemetry",
-		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
+		"internal/admit", "internal/grpcstatus", "internal/wire",
 		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats",
 		"internal/insight/event",
 	},
@@ -40,7 +42,7 @@ var floors = [][]string{
 		"internal/replay/facts",
 	},
 	{
-		"client/grpc", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/region", "store/storetest", "internal/grpcserver",
+		"client/grpc", "internal/words", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/region", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
 		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
 		"internal/insight/queue/kafka",

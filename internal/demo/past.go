@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
@@ -40,12 +41,7 @@ func newPast(from time.Time, ruleFile string, conf event.Options) (*past, error)
 	p := &past{flushed: from}
 	p.now.Store(from.UnixMicro())
 	conf.Now = func() time.Time { return time.UnixMicro(p.now.Load()) }
-	conf.Limits = func() (all []event.Series) {
-		for _, r := range live.Set().LimitRefs() {
-			all = append(all, event.Series{Domain: r.Domain, Rule: r.Rule, Limit: r.Limit})
-		}
-		return all
-	}
+	conf.Limits = func() []limits.Ref { return live.Set().Refs() }
 	if p.observer, err = event.New(conf); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -65,8 +66,8 @@ func ExampleModes_Set() {
 		fmt.Println(err)
 		return
 	}
-	places := []overlay.LimitRef{{Rule: "key", Limit: limit}}
-	over, err := overlay.New(ctx, overlay.Options{Rules: weir.Limits{limit}, Board: store, LimitRefs: func() []overlay.LimitRef { return places }})
+	places := []*limits.Limit{{Limit: limit, Rule: &limits.Rule{Path: "key", File: "rules.yaml"}}}
+	over, err := overlay.New(ctx, overlay.Options{Rules: weir.Limits{limit}, Board: store, Limits: func() []*limits.Limit { return places }})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -20,9 +21,9 @@ func TestTakeUnderALimitThatIsOff(t *testing.T) {
 	if err := limit.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	places := []overlay.LimitRef{{Rule: "key", Limit: limit}}
+	places := []*limits.Limit{{Limit: limit, Rule: &limits.Rule{Path: "key", File: "rules.yaml"}}}
 	limiter := func(r weir.Rules) (*weir.Limiter, *overlay.Overlay) {
-		over, err := overlay.New(t.Context(), overlay.Options{Rules: r, Board: store, LimitRefs: func() []overlay.LimitRef { return places }})
+		over, err := overlay.New(t.Context(), overlay.Options{Rules: r, Board: store, Limits: func() []*limits.Limit { return places }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Mode is what an operator makes of a limit of the rules.
@@ -22,18 +23,6 @@ const (
 	// can be given back.
 	Off Mode = "off"
 )
-
-// LimitRef is one limit of the rules, and the words that name it.
-type LimitRef struct {
-	// Domain and Rule are the words of the rules.
-	Domain, Rule string
-	// Limit that decides there. It must be compiled.
-	Limit *weir.Limit
-	// Denies: the limit is one of 0, which refuses everything.
-	Denies bool
-	// Priority is the best that requests have under the limit, 0 the highest.
-	Priority int
-}
 
 // Setting is a mode and its share.
 type Setting struct {
@@ -88,38 +77,37 @@ type limitID struct{ scope, name string }
 
 func (e *Entry) limitID() limitID { return limitID{e.Scope, e.Limit} }
 
-func (p *LimitRef) limitID() limitID { return limitID{p.Limit.Scope, p.Limit.Name} }
+func idOf(l *limits.Limit) limitID { return limitID{l.Scope, l.Limit.Name} }
 
-// limitRefs are the limits of the rules whose mode operators may change.
-type limitRefs struct {
-	list func() []LimitRef
+// changeable are the limits of the rules whose mode operators may change.
+type changeable struct {
+	list func() []*limits.Limit
 	// byLimit is the list as it was when a limit was last looked for in vain. Nil
 	// before.
-	byLimit atomic.Pointer[map[*weir.Limit]LimitRef]
+	byLimit atomic.Pointer[map[*weir.Limit]*limits.Limit]
 }
 
-// of returns the words of a limit. Rules that were reloaded have other limits: then all
+// of returns the limit of a rule, nil for any other. Rules that were reloaded have other limits: then all
 // are read again, once.
-func (r *limitRefs) of(l *weir.Limit) (LimitRef, bool) {
+func (r *changeable) of(l *weir.Limit) *limits.Limit {
 	if known := r.byLimit.Load(); known != nil {
-		if p, ok := (*known)[l]; ok {
-			return p, true
+		if p := (*known)[l]; p != nil {
+			return p
 		}
 	}
-	known := make(map[*weir.Limit]LimitRef)
+	known := make(map[*weir.Limit]*limits.Limit)
 	for _, p := range r.list() {
 		known[p.Limit] = p
 	}
 	r.byLimit.Store(&known)
-	p, ok := known[l]
-	return p, ok
+	return known[l]
 }
 
 // byID returns the limits by what names them on every node.
-func (r *limitRefs) byID() map[limitID]LimitRef {
-	all := map[limitID]LimitRef{}
+func (r *changeable) byID() map[limitID]*limits.Limit {
+	all := map[limitID]*limits.Limit{}
 	for _, p := range r.list() {
-		all[p.limitID()] = p
+		all[idOf(p)] = p
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/limits"
 )
 
 // laid is limits with an overlay that knows their places.
@@ -29,12 +30,12 @@ type laid struct {
 
 var operator = overlay.Author{By: "ann from 10.0.0.1", Reason: "a sale"}
 
-func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() int64, rules weir.Rules, places ...overlay.LimitRef) *laid {
+func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() int64, rules weir.Rules, places ...*limits.Limit) *laid {
 	t.Helper()
 	n := &laid{log: &logs{}}
 	var err error
 	n.Overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places },
+		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", Limits: func() []*limits.Limit { return places },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +47,13 @@ func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() i
 }
 
 // in returns a limit in a mode, compiled, with its place.
-func in(t testing.TB, m weir.Mode) (weir.Limits, overlay.LimitRef) {
+func in(t testing.TB, m weir.Mode) (weir.Limits, *limits.Limit) {
 	t.Helper()
 	l := &weir.Limit{Name: "permin", Scope: "api/user", Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute, Mode: m}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	return weir.Limits{l}, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l}
+	return weir.Limits{l}, &limits.Limit{Limit: l, Rule: &limits.Rule{Domain: "api", Path: "user", File: "rules.yaml"}}
 }
 
 func ask(user string) *weir.Request {
@@ -89,22 +90,22 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 		"banShadow": func() weir.Mode { return weir.Mode{Shadow: true, Ban: ban(), Penalize: true} },
 	} {
 		for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 50}, {Mode: overlay.Enforced, Percent: 100}} {
-			limits, p := in(t, base())
+			own, p := in(t, base())
 			p.Priority = 2
 			other := weir.PerMinute(7, algorithm.FixedWindow)
 			if err := other.Compile(); err != nil {
 				t.Fatal(err)
 			}
-			around := weir.Limits{other, limits[0], other}
+			around := weir.Limits{other, own[0], other}
 			store := clocked.New(t)
 			n := newLaid(t, store, store, store.Now.Load, around, p)
-			if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
+			if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, s, 0, operator); err != nil {
 				t.Fatal(err)
 			}
-			want := limits[0]
+			want := own[0]
 			if s.Mode != overlay.Off {
 				var err error
-				if want, err = limits[0].Enforced(s.Percent); err != nil {
+				if want, err = own[0].Enforced(s.Percent); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -140,16 +141,16 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 // starts afresh, whichever node is asked, and so it goes back.
 func TestPromotionKeepsCounts(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{Shadow: true})
+	own, p := in(t, weir.Mode{Shadow: true})
 	other, q := in(t, weir.Mode{Shadow: true})
-	a, b := newLaid(t, store, store, store.Now.Load, limits, p), newLaid(t, store, store, store.Now.Load, other, q)
+	a, b := newLaid(t, store, store, store.Now.Load, own, p), newLaid(t, store, store, store.Now.Load, other, q)
 	ctx := t.Context()
 	for range 12 {
 		if d := a.take(t, "ann", 1); !d.Allowed() {
 			t.Fatalf("a shadow refuses: %+v", d)
 		}
 	}
-	if err := a.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
+	if err := a.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Refresh(ctx); err != nil {
@@ -160,7 +161,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 			t.Errorf("node %d: %+v, want a refusal for 6 s: ten are spent", i, d)
 		}
 	}
-	if got := limits[0].Counters().Load(weir.Refused); got != 1 {
+	if got := own[0].Counters().Load(weir.Refused); got != 1 {
 		t.Errorf("%d refusals are counted under the limit, want 1", got)
 	}
 	store.Advance(6 * time.Second)
@@ -184,15 +185,15 @@ func TestPromotionKeepsCounts(t *testing.T) {
 // rules.
 func TestPercentGrows(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{Shadow: true})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{Shadow: true})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	var in [2000]bool
 	was := 0
 	for _, percent := range []int64{1, 5, 10, 50, 99, 100} {
-		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
+		if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
 			t.Fatal(err)
 		}
-		like, err := limits[0].Enforced(percent)
+		like, err := own[0].Enforced(percent)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,10 +223,10 @@ func TestPercentGrows(t *testing.T) {
 func TestModeOfARuleThatGoes(t *testing.T) {
 	store := clocked.New(t)
 	rules := &swapped{}
-	limits, p := in(t, weir.Mode{Shadow: true})
-	rules.limits.Store(&limits)
+	own, p := in(t, weir.Mode{Shadow: true})
+	rules.limits.Store(&own)
 	n := newLaid(t, store, store, store.Now.Load, rules, p)
-	if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
+	if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	role := func() weir.Role { return n.Match(nil, ask("u"))[0].Role }
@@ -253,12 +254,12 @@ func TestModeOfARuleThatGoes(t *testing.T) {
 
 func TestModesDoNotAllocate(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{Excess: 10})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{Excess: 10})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	r := ask("ann")
 	ops := make([]weir.Op, 0, 8)
 	for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
+		if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if got := testing.AllocsPerRun(100, func() { ops = n.Match(ops[:0], r) }); got != 0 {
@@ -271,11 +272,11 @@ func TestModesDoNotAllocate(t *testing.T) {
 // limited again at the end.
 func TestKeysUnderModes(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
 	key := func(user string) overlay.Target {
-		return overlay.Target{Domain: "api", Entries: ask(user).Descriptors[0].Entries, Limit: limits[0], Key: user}
+		return overlay.Target{Domain: "api", Entries: ask(user).Descriptors[0].Entries, Limit: own[0], Key: user}
 	}
 	if err := n.Keys.Set(ctx, key("bad"), overlay.Ban, time.Hour, operator); err != nil {
 		t.Fatal(err)
@@ -287,7 +288,7 @@ func TestKeysUnderModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []overlay.Setting{{Mode: overlay.Off}, {Mode: overlay.Shadow}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, s, 0, operator); err != nil {
+		if err := n.Modes.Set(ctx, []*limits.Limit{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if d := n.take(t, "bad", 1); d.Allowed() {
@@ -301,7 +302,7 @@ func TestKeysUnderModes(t *testing.T) {
 		}
 		store.Advance(time.Second)
 	}
-	if got := limits[0].Counters().Load(weir.ShadowRefused); got < 2 {
+	if got := own[0].Counters().Load(weir.ShadowRefused); got < 2 {
 		t.Errorf("%d refusals that were not heard are counted", got)
 	}
 	store.Advance(time.Minute)
@@ -319,7 +320,7 @@ func TestKeysUnderModes(t *testing.T) {
 		t.Errorf("let through after it was taken back: %+v", d)
 	}
 	// What was charged before a limit was switched off is given back.
-	if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	r := ask("x")
@@ -331,16 +332,16 @@ func TestKeysUnderModes(t *testing.T) {
 
 func TestModeThatCannotBe(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	for _, s := range []overlay.Setting{{}, {Mode: "on"}, {Mode: overlay.Enforced}, {Mode: overlay.Enforced, Percent: 101}, {Mode: overlay.Enforced, Percent: -1},
 		{Mode: overlay.Shadow, Percent: 10}, {Mode: overlay.Off, Percent: 1}} {
-		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
+		if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
 	for _, d := range []time.Duration{-1, weir.MaxPeriod + 1} {
-		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
+		if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
 			t.Errorf("for %s", d)
 		}
 	}
@@ -352,17 +353,17 @@ func TestModeThatCannotBe(t *testing.T) {
 // A node loses nothing that a later version wrote.
 func TestVersionsSideBySide(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{Shadow: true})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{Shadow: true})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
-	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: limits[0], Key: "ann"}
+	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: own[0], Key: "ann"}
 	if err := n.Keys.Set(ctx, key, overlay.Ban, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Keys.Set(ctx, key, overlay.Allow, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
+	if err := n.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 
@@ -380,7 +381,7 @@ func TestVersionsSideBySide(t *testing.T) {
 	if err := n.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if sw := n.Modes.Of(limits[0]); sw == nil || *sw.Percent != 10 {
+	if sw := n.Modes.Of(own[0]); sw == nil || *sw.Percent != 10 {
 		t.Errorf("the mode is %+v", sw)
 	}
 	if told := n.log.String(); strings.Count(told, "of a later version") != 1 || !strings.Contains(told, "\"entries\":1,\"kinds\":[\"tilt\"]") {
@@ -402,20 +403,20 @@ func TestConcurrentModes(t *testing.T) {
 	var all sync.WaitGroup
 	var list []*laid
 	for i := range nodes {
-		limits, _ := in(t, weir.Mode{})
-		var places []overlay.LimitRef
+		own, _ := in(t, weir.Mode{})
+		var places []*limits.Limit
 		for j := range each {
 			l := &weir.Limit{Name: fmt.Sprint("l", i, "-", j), Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
 			}
-			places = append(places, overlay.LimitRef{Domain: "api", Rule: l.Name, Limit: l})
+			places = append(places, &limits.Limit{Limit: l, Rule: &limits.Rule{Domain: "api", Path: l.Name, File: "rules.yaml"}})
 		}
-		n := newLaid(t, store, store, store.Now.Load, limits, places...)
+		n := newLaid(t, store, store, store.Now.Load, own, places...)
 		list = append(list, n)
 		all.Go(func() {
 			for _, p := range places {
-				if err := n.Modes.Set(context.Background(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
+				if err := n.Modes.Set(context.Background(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
 					t.Error(err)
 				}
 			}
@@ -460,9 +461,9 @@ func (r *racing) SwapDocument(ctx context.Context, name string, was int64, d doc
 // Of two changes that are written down at the same time none is lost.
 func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
+	own, p := in(t, weir.Mode{})
 	board := &racing{Board: store}
-	a, b := newLaid(t, store, board, store.Now.Load, limits, p), newLaid(t, store, store, store.Now.Load, limits, p)
+	a, b := newLaid(t, store, board, store.Now.Load, own, p), newLaid(t, store, store, store.Now.Load, own, p)
 	board.before = func(name string) {
 		if name != "overlay.audit" {
 			t.Errorf("%s is swapped", name)
@@ -481,10 +482,10 @@ func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
 // What stands in the history: who, when, what, before, after, and why.
 func TestHistory(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{Shadow: true})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{Shadow: true})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
-	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: limits[0], Key: "ann"}
+	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: own[0], Key: "ann"}
 	do := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -494,8 +495,8 @@ func TestHistory(t *testing.T) {
 	}
 	do(n.Keys.Override(ctx, key, overlay.Numbers{Count: 50, Burst: 60}, 0, operator))
 	do(n.Keys.Override(ctx, key, overlay.Numbers{Count: 70}, time.Minute, operator))
-	do(n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
-	do(n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
+	do(n.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
+	do(n.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
 	_, err := n.Modes.Clear(ctx, func(*overlay.Entry) bool { return true }, operator)
 	do(err)
 	_, err = n.Keys.Lift(ctx, key, overlay.Override, operator)
@@ -532,18 +533,18 @@ func TestHistory(t *testing.T) {
 // Limits of one rule that are changed alike are one change, and each is changed.
 func TestModeOfSeveralLimits(t *testing.T) {
 	store := clocked.New(t)
-	var limits weir.Limits
-	var places []overlay.LimitRef
+	var own weir.Limits
+	var places []*limits.Limit
 	for _, name := range []string{"a", "b", "b", "c"} {
 		l := &weir.Limit{Name: name, Scope: "api/user#" + name, Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute}
 		l.Shadow = name == "c"
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
-		limits = append(limits, l)
-		places = append(places, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l})
+		own = append(own, l)
+		places = append(places, &limits.Limit{Limit: l, Rule: &limits.Rule{Domain: "api", Path: "user", File: "rules.yaml"}})
 	}
-	n := newLaid(t, store, store, store.Now.Load, limits, places...)
+	n := newLaid(t, store, store, store.Now.Load, own, places...)
 	is := func(want ...string) {
 		t.Helper()
 		changes, err := n.Audit.Changes(t.Context(), 100, 0)
@@ -573,15 +574,15 @@ func TestModeOfSeveralLimits(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	board := newMemory()
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
-	n := newLaid(t, store, board, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{})
+	n := newLaid(t, store, board, store.Now.Load, own, p)
 	ctx := t.Context()
 	for i := range 40 {
 		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
 	}
 	board.clear()
 	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "40"})
-	changes, err := newLaid(t, store, board, store.Now.Load, limits, p).Audit.Changes(ctx, 1000, 0)
+	changes, err := newLaid(t, store, board, store.Now.Load, own, p).Audit.Changes(ctx, 1000, 0)
 	if err != nil || len(changes) != 41 || changes[40].By != "0" {
 		t.Errorf("%d changes after a loss, %v", len(changes), err)
 	}
@@ -594,11 +595,11 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err != nil || len(d.Data) > 2<<20 || len(d.Data) < 1<<20 {
 		t.Errorf("the document has %d bytes, %v", len(d.Data), err)
 	}
-	changes, err = newLaid(t, store, board, store.Now.Load, limits, p).Audit.Changes(ctx, 1000, 0)
+	changes, err = newLaid(t, store, board, store.Now.Load, own, p).Audit.Changes(ctx, 1000, 0)
 	if err != nil || len(changes) == 0 || changes[0].By != "19" || !strings.HasSuffix(changes[0].Reason, "é…") {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
-	other := newLaid(t, store, newMemory(), store.Now.Load, limits, p)
+	other := newLaid(t, store, newMemory(), store.Now.Load, own, p)
 	for i := range overlay.MaxChanges + 5 {
 		if i%100 == 0 || i >= overlay.MaxChanges-5 {
 			other.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
@@ -614,8 +615,8 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestHistoryWaits(t *testing.T) {
 	board := &shaky{Board: newMemory()}
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
-	n := newLaid(t, store, board, store.Now.Load, limits, p)
+	own, p := in(t, weir.Mode{})
+	n := newLaid(t, store, board, store.Now.Load, own, p)
 	ctx := t.Context()
 	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "1"})
 	board.away.Store(true)
@@ -643,9 +644,9 @@ func TestHistoryWaits(t *testing.T) {
 // Hostile documents of modes and of changes change nothing, and are left as they are.
 func TestHostileModes(t *testing.T) {
 	store := clocked.New(t)
-	limits, p := in(t, weir.Mode{})
-	n := newLaid(t, store, store, store.Now.Load, limits, p)
-	if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	own, p := in(t, weir.Mode{})
+	n := newLaid(t, store, store, store.Now.Load, own, p)
+	if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	good, err := store.ReadDocument(t.Context(), "overlay", 0)
@@ -679,7 +680,7 @@ func TestHostileModes(t *testing.T) {
 		if d := n.take(t, "ann", 100); !d.Allowed() {
 			t.Fatalf("%.80q took effect", text)
 		}
-		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
+		if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%.80q was replaced: %v", text, err)
 		}
 	}
@@ -718,11 +719,11 @@ func FuzzModes(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		limits, p := in(t, weir.Mode{Excess: 20})
-		n := newLaid(t, store, store, store.Now.Load, limits, p)
+		own, p := in(t, weir.Mode{Excess: 20})
+		n := newLaid(t, store, store, store.Now.Load, own, p)
 		n.take(t, user, 1+rand.Int64N(20))
 		_, _ = n.Modes.Views(), n.Keys.All()
-		err = n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
+		err = n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
 		after, readErr := store.ReadDocument(t.Context(), "overlay", 0)
 		if readErr != nil {
 			t.Fatal(readErr)

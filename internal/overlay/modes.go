@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Modes are the modes that operators gave to limits. Safe for concurrent use.
@@ -19,29 +20,28 @@ type Modes struct {
 	variants *variants
 }
 
-// LimitRefs returns the limits whose mode can be changed.
-func (m *Modes) LimitRefs() []LimitRef { return m.variants.refs.list() }
+// Limits returns the limits whose mode can be changed.
+func (m *Modes) Limits() []*limits.Limit { return m.variants.limits.list() }
 
 // Set gives limits another mode for d, or until it is taken back if d is zero,
 // all or none of them. What they have counted stays, and goes on.
-func (m *Modes) Set(ctx context.Context, refs []LimitRef, s Setting, d time.Duration, who Author) error {
+func (m *Modes) Set(ctx context.Context, of []*limits.Limit, s Setting, d time.Duration, who Author) error {
 	if d < 0 || d > weir.MaxPeriod {
 		return fmt.Errorf("overlay: a mode for %s must be for at most ten years", d)
 	}
 	if err := s.check(); err != nil {
 		return &ModeError{err}
 	}
-	var distinct []*LimitRef // tiers can have limits of one name
-	was := make(map[limitID]*Entry, len(refs))
-	for i := range refs {
-		p := &refs[i]
+	var distinct []*limits.Limit // tiers can have limits of one name
+	was := make(map[limitID]*Entry, len(of))
+	for _, p := range of {
 		if s.Mode != Off {
 			if _, err := m.variants.inMode(p.Limit, s); err != nil {
 				return &ModeError{err}
 			}
 		}
-		if _, ok := was[p.limitID()]; !ok {
-			was[p.limitID()] = nil
+		if _, ok := was[idOf(p)]; !ok {
+			was[idOf(p)] = nil
 			distinct = append(distinct, p)
 		}
 	}
@@ -57,7 +57,7 @@ func (m *Modes) Set(ctx context.Context, refs []LimitRef, s Setting, d time.Dura
 		all := make([]Entry, len(distinct))
 		for i, p := range distinct {
 			all[i] = after
-			all[i].Domain, all[i].Rule, all[i].Limit, all[i].Scope = strings.Clone(p.Domain), strings.Clone(p.Rule), p.Limit.Name, p.Limit.Scope
+			all[i].Domain, all[i].Rule, all[i].Limit, all[i].Scope = strings.Clone(p.Rule.Domain), strings.Clone(p.RuleName()), p.Limit.Name, p.Scope
 		}
 		return all
 	})
@@ -68,10 +68,9 @@ func (m *Modes) Set(ctx context.Context, refs []LimitRef, s Setting, d time.Dura
 		was[old[i].limitID()] = &old[i]
 	}
 	var list []Change
-	for i := range refs {
-		p := &refs[i]
-		list = mergeChange(list, Change{At: after.Made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
-			Limit: p.Limit.Name, Before: describeBefore(was[p.limitID()], p), After: after.describe()})
+	for _, p := range of {
+		list = mergeChange(list, Change{At: after.Made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Rule.Domain, Rule: p.RuleName(),
+			Limit: p.Limit.Name, Before: describeBefore(was[idOf(p)], p), After: after.describe()})
 	}
 	for i := range list {
 		c := &list[i]
@@ -99,7 +98,7 @@ func mergeChange(list []Change, c Change) []Change {
 }
 
 // describeBefore says in words how a limit stood in a mode, nil for none.
-func describeBefore(s *Entry, p *LimitRef) string {
+func describeBefore(s *Entry, p *limits.Limit) string {
 	if s != nil {
 		return s.describe()
 	}
@@ -113,12 +112,12 @@ func (m *Modes) Clear(ctx context.Context, of func(*Entry) bool, who Author) (in
 	if err != nil {
 		return 0, err
 	}
-	refs := m.variants.refs.byID()
+	refs := m.variants.limits.byID()
 	var list []Change
 	for _, s := range old {
 		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.describe(), After: "no such limit in the rules"}
 		if p, ok := refs[s.limitID()]; ok {
-			c.After = describeBefore(nil, &p)
+			c.After = describeBefore(nil, p)
 		}
 		list = mergeChange(list, c)
 	}
@@ -143,7 +142,7 @@ func (m *Modes) Of(l *weir.Limit) *SwitchView {
 	if s == nil || s.over(m.entries.board.now()) {
 		return nil
 	}
-	ref, _ := m.variants.refs.of(l)
+	ref := m.variants.limits.of(l)
 	v := s.Entry.switchView(ref)
 	return &v
 }
@@ -158,7 +157,7 @@ func (m *Modes) Views() []SwitchView {
 	if len(all) == 0 {
 		return out
 	}
-	refs := m.variants.refs.byID()
+	refs := m.variants.limits.byID()
 	for i := range all {
 		out[i] = all[i].switchView(refs[all[i].limitID()])
 	}

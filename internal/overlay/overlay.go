@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Options configures an [Overlay].
@@ -17,10 +18,10 @@ type Options struct {
 	// Board keeps the documents: "overlay" of the entries, "overlay.audit" of the
 	// changes. Required.
 	Board documents.Board
-	// LimitRefs returns the limits of Rules whose mode operators may change, in the
+	// Limits returns the limits of Rules whose mode operators may change, in the
 	// order of the rules. It is asked when something is changed or told, and must
 	// be safe for concurrent use. Nil means none.
-	LimitRefs func() []LimitRef
+	Limits func() []*limits.Limit
 	// Node names this node in the history of changes. Zero means no name.
 	Node string
 	// Check says why the store cannot serve a limit. Nil means that it can.
@@ -68,8 +69,8 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	if opt.Rules == nil || opt.Board == nil {
 		return nil, errors.New("overlay: no rules or no board: set Options.Rules and Options.Board")
 	}
-	if opt.LimitRefs == nil {
-		opt.LimitRefs = func() []LimitRef { return nil }
+	if opt.Limits == nil {
+		opt.Limits = func() []*limits.Limit { return nil }
 	}
 	if opt.Restarts == nil {
 		opt.Restarts = (*weir.Limit).Restarts
@@ -78,7 +79,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	o := &Overlay{rules: opt.Rules, board: newBoard(&opt),
-		variants: &variants{refs: limitRefs{list: opt.LimitRefs}, check: opt.Check, logger: opt.Logger},
+		variants: &variants{limits: changeable{list: opt.Limits}, check: opt.Check, logger: opt.Logger},
 		outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
 			"operator changes can be read again").Warns()}
 	o.entries, o.Audit = newEntries(o.board), newAudit(o.board, opt.Node)

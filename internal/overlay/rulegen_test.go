@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -256,7 +257,7 @@ func (g *ruleGen) entries() []weir.Entry {
 	return es
 }
 
-func load(t *testing.T, source string) (*rules.Set, error) {
+func load(t *testing.T, source string) (*limits.Set, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {

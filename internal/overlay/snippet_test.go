@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -178,7 +179,7 @@ func isPlain(s string) bool {
 }
 
 // checkMeets checks what a request with the entry meets by rules with its snippet.
-func checkMeets(t *testing.T, set *rules.Set, e *overlay.Entry, source string) {
+func checkMeets(t *testing.T, set *limits.Set, e *overlay.Entry, source string) {
 	t.Helper()
 	ops := set.Match(nil, &weir.Request{Domain: "api", Lease: "x", Descriptors: []weir.Descriptor{{Entries: e.Entries}}})
 	met := "nothing"

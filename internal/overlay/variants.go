@@ -14,7 +14,7 @@ import (
 // variants make of the limits of the rules those that operators want. Safe for concurrent
 // use.
 type variants struct {
-	refs   limitRefs
+	limits changeable
 	check  func(*weir.Limit) error
 	logger *slog.Logger
 }
@@ -66,7 +66,7 @@ func (v *variants) ofMode(s *switched, l *weir.Limit) *made {
 	}
 	out := made{limit: l}
 	denies := l.Count == 0
-	if p, ok := v.refs.of(l); ok {
+	if p := v.limits.of(l); p != nil {
 		out.priority, denies = p.Priority, p.Denies
 	}
 	if s.Mode != Off {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/figures"
+	"github.com/weirlimit/weir/limits"
 )
 
 // View is an entry as operators are told of it, for encoding/json.
@@ -104,14 +105,14 @@ func (v *SwitchView) String() string {
 	return text
 }
 
-// switchView returns the mode e as operators are told of it; p has no limit where the rules have
+// switchView returns the mode e as operators are told of it; p is nil where the rules have
 // none.
-func (e *Entry) switchView(p LimitRef) SwitchView {
+func (e *Entry) switchView(p *limits.Limit) SwitchView {
 	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
 	if e.Mode == Enforced {
 		v.Percent = new(e.Percent)
 	}
-	if p.Limit != nil {
+	if p != nil {
 		v.Rules = new(SettingOf(p.Limit).String())
 	}
 	return v

@@ -180,6 +180,15 @@ func ParseRate(s string) (count int64, period time.Duration, err error) {
 	return count, period, err
 }
 
+// FormatTTL is Format for how long something lives: "1m", where a rate has minute.
+func FormatTTL(d time.Duration) string {
+	text := Format(d)
+	if _, named := Length(text); named {
+		text = strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	}
+	return text
+}
+
 // FormatRate returns a rate as ParseRate reads it: "100/10m".
 func FormatRate(count int64, period time.Duration) string {
 	if period == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/replay/facts"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 // plan turns lines into the descriptors that rules can match.
@@ -37,8 +37,8 @@ type plannedEntry struct {
 // entries take their values from, by the entry's key: "tenant" ->
 // "request.headers.X-Tenant"; they come before what is known of every log. Constants are
 // entries that have the same value in each request, by the key.
-func Try(set *rules.Set, domain string, fields, constants map[string]string) (*Tried, error) {
-	t := &Tried{Files: set.Files(), Rules: set, Limits: set.LimitRefs()}
+func Try(set *limits.Set, domain string, fields, constants map[string]string) (*Tried, error) {
+	t := &Tried{Files: set.Files(), Rules: set, Limits: set.Refs()}
 	var err error
 	if t.Domain, err = set.Domain(domain); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/sketch"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Options configures a Replay.
@@ -32,7 +32,7 @@ type Tried struct {
 	Domain string
 	// Rules decide, Limits are theirs.
 	Rules  weir.Rules
-	Limits []rules.LimitRef
+	Limits []limits.Ref
 	// Ask fills the empty request with what the limits are asked about a line. It returns
 	// false for a line that none is asked about.
 	Ask func(r *weir.Request, l *accesslog.Line) bool

@@ -12,10 +12,11 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/replay"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
-func parse(t *testing.T, src string) *rules.Set {
+func parse(t *testing.T, src string) *limits.Set {
 	t.Helper()
 	set, err := rules.Parse("rules.yaml", []byte(src), rules.Options{})
 	if err != nil {
@@ -25,7 +26,7 @@ func parse(t *testing.T, src string) *rules.Set {
 }
 
 // try returns rules to be tried by all that lines tell.
-func try(t *testing.T, set *rules.Set) *replay.Tried {
+func try(t *testing.T, set *limits.Set) *replay.Tried {
 	t.Helper()
 	tried, err := replay.Try(set, "", nil, nil)
 	if err != nil {
@@ -283,7 +284,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 	one := parse(t, "domain: d\ndescriptors: [{key: tenant, limit: 1/s}]")
 	good := parse(t, "domain: d\ndescriptors: [{key: path, limit: 1/s}]")
 	for _, c := range []struct {
-		set    *rules.Set
+		set    *limits.Set
 		domain string
 		fields map[string]string
 		want   string
@@ -335,7 +336,7 @@ descriptors:
 		log := text(traffic(seed, 2000))
 		want := run(t, replay.Options{Rules: try(t, parse(t, src))}, log)
 		set := parse(t, src)
-		gateway := &replay.Tried{Files: []string{"rules.yaml"}, Domain: "d", Rules: set, Limits: set.LimitRefs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
+		gateway := &replay.Tried{Files: []string{"rules.yaml"}, Domain: "d", Rules: set, Limits: set.Refs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
 			entry := func(key, value string) weir.Entry { return weir.Entry{Key: key, Value: value} }
 			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{entry("remote_address", l.Address)}},
 				weir.Descriptor{Entries: []weir.Entry{entry("path", l.Path()), entry("remote_address", l.Address)}})

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -159,7 +160,7 @@ func (t *trial) report() Outcome {
 
 func (t *tally) report() Limit {
 	out := Limit{
-		Rule: t.Rule, Limit: t.Limit.Name, Allows: rules.Summary(t.Limit), Algorithm: t.Limit.Algorithm.Name(),
+		Rule: t.Rule, Limit: t.Limit.Name, Allows: limits.Summary(t.Limit), Algorithm: t.Limit.Algorithm.Name(),
 		Met: t.met, Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
 		Most: most(t.heavy), Series: t.series.report(),
 		Period: rules.FormatPeriod(t.Limit.Period), Demand: t.demand.report(),

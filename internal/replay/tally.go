@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/sketch"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 // followed is how many clients each limit follows to find those that it refuses
@@ -14,7 +14,7 @@ const followed = 256
 
 // tally is what came of one limit.
 type tally struct {
-	rules.LimitRef
+	limits.Ref
 	met    int64                    // requests
 	counts [weir.Degraded + 1]int64 // by weir.Outcome
 	// decisive counts the refusals that were the request's answer.
@@ -27,9 +27,9 @@ type tally struct {
 	demand      demand
 }
 
-func newTally(p rules.LimitRef) (*tally, error) {
+func newTally(p limits.Ref) (*tally, error) {
 	heavy, err := sketch.NewSpaceSaving[string](followed)
-	return &tally{LimitRef: p, heavy: heavy, demand: demand{period: p.Limit.Period.Microseconds()}}, err
+	return &tally{Ref: p, heavy: heavy, demand: demand{period: p.Limit.Period.Microseconds()}}, err
 }
 
 // add takes in one decision under the limit.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/shared"
 )
@@ -15,7 +16,7 @@ import (
 // what is wrong, as faults of the file, such as a limit that its store cannot serve; a
 // warning is no fault. Nothing is opened that a node would serve by, and no other machine
 // is asked.
-func CheckConfig(path string) (*rules.Set, rules.Errors) {
+func CheckConfig(path string) (*limits.Set, rules.Errors) {
 	conf := Defaults()
 	if err := conf.Load(path); err != nil {
 		return nil, faultsOf(path, err)
@@ -39,7 +40,7 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	for _, u := range a.found {
 		out = append(out, u.finding(a, path))
 	}
-	for _, u := range findUnlimited(conf, n.who, n.words, n.set) {
+	for _, u := range findUnlimited(conf, n.who, n.set) {
 		out = append(out, u.finding(path))
 	}
 	faults, warnings := out.Split()

@@ -10,7 +10,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 )
 
 // coverage warns of rules that no request meets, and of requests that no rule limits. Its
@@ -29,18 +30,18 @@ type coverage struct {
 
 // checkSources reports a limit in words that counts by what no request of the gateway,
 // or of proxies that ask, has: it would never hold.
-func checkSources(w *wordRules, c *Config, who *identity.Resolver) error {
+func checkSources(w *wordLimits, c *Config, who *identity.Resolver) error {
 	if !c.makesDescriptors() {
 		return nil // callers of the API send what they like
 	}
-	for i := range w.limits {
-		for _, keys := range w.limits[i].keyLists() {
+	for _, l := range w.all() {
+		for _, keys := range l.lists {
 			for _, key := range keys {
-				if key == entryRoute || slices.Contains(keys, entryClientID) {
+				if key == words.RouteKey || slices.Contains(keys, words.ClientID) {
 					continue
 				}
 				if err := who.Unknown(key); err != nil {
-					return fmt.Errorf("limit %q: %w", w.limits[i].text, err)
+					return fmt.Errorf("limit %q: %w", l.text, err)
 				}
 			}
 		}
@@ -52,12 +53,12 @@ func checkSources(w *wordRules, c *Config, who *identity.Resolver) error {
 // what it is asked by: nobody would notice until it is too late. Rules that are
 // loaded later can change that, so it is no error, and they are looked at too.
 func (s *coverage) warn() {
-	if s.rules.live == nil {
+	if !s.rules.hasFiles {
 		return
 	}
 	s.checked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
-	for _, u := range findUnlimited(s.conf, s.who, s.rules.words, s.rules.live.Set()) {
+	for _, u := range findUnlimited(s.conf, s.who, s.rules.set()) {
 		if u.route < 0 {
 			s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
 				"domain", s.conf.API.Domain, "key", u.keys, "rules", u.have)
@@ -95,20 +96,20 @@ func (s *coverage) warnOfNeverPaths() {
 // which they do not count: their requests are asked about by other things than the
 // client's address.
 func (s *coverage) warnOfUncounted() {
-	words := s.rules.words
-	for i := range words.limits[:words.general] {
-		l := &words.limits[i]
+	w := s.rules.words
+	for i := range w.general {
+		l := &w.general[i]
 		switch {
 		case !l.limitsForwarded():
 			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
 			continue
-		case !words.limitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.parts[0].keys, mayBeMissing):
-			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "))
+		case !w.limitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.lists[0], mayBeMissing):
+			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.text, "keys", strings.Join(l.lists[0], ", "))
 		}
 		for j := range s.conf.Routes {
 			if r := &s.conf.Routes[j]; !r.Unlimited && !l.isAskedBy(r) {
 				s.log.Warn("limit of --limit has no effect on this route: add a descriptor of its keys, or a limit in the rules",
-					"limit", l.text, "keys", strings.Join(l.parts[0].keys, ", "), "route", j+1, "host", r.Host, "path", r.Path)
+					"limit", l.text, "keys", strings.Join(l.lists[0], ", "), "route", j+1, "host", r.Host, "path", r.Path)
 			}
 		}
 	}
@@ -117,7 +118,7 @@ func (s *coverage) warnOfUncounted() {
 // mayBeMissing reports whether requests need not have an entry of a key.
 func mayBeMissing(key string) bool {
 	word, _, _ := strings.Cut(key, "/") // a width of the address
-	return !slices.Contains([]string{entryAddress, "client", "method", "path", "host"}, word)
+	return !slices.Contains([]string{words.Address, "client", "method", "path", "host"}, word)
 }
 
 // warnOfAsked tells of limits that do not count where proxies ask, and of those
@@ -128,7 +129,7 @@ func (s *coverage) warnOfAsked() {
 		s.warnOfUncounted()
 		s.warn()
 	}
-	for _, l := range s.rules.series() {
+	for _, l := range s.rules.set().Refs() {
 		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
 			s.log.Warn("requests of forward-auth and ext_authz are refused under this limit, as their end is not known; use it on gateway routes only",
 				"limit", l.Limit.Name, "rule", l.Rule)
@@ -137,7 +138,7 @@ func (s *coverage) warnOfAsked() {
 }
 
 // asksOf returns which rules of a set are asked, found out once for the set in use.
-func (s *coverage) asksOf(set *rules.Set) (*asks, error) {
+func (s *coverage) asksOf(set *limits.Set) (*asks, error) {
 	if a := s.asksNow.Load(); a != nil && a.set == set {
 		return a, nil
 	}
@@ -149,12 +150,12 @@ func (s *coverage) asksOf(set *rules.Set) (*asks, error) {
 }
 
 // isAsked returns which rules of a set are asked.
-func (s *coverage) isAsked(set *rules.Set) func(*rules.Rule) bool {
+func (s *coverage) isAsked(set *limits.Set) func(*limits.Rule) bool {
 	a, err := s.asksOf(set)
 	if err != nil { // of routes, without which the node does not start
-		return func(*rules.Rule) bool { return false }
+		return func(*limits.Rule) bool { return false }
 	}
-	return func(r *rules.Rule) bool { return a.asked[r] }
+	return func(r *limits.Rule) bool { return a.asked[r] }
 }
 
 // maxUnaskedWarnings is how many rules that are not asked are logged one by one.

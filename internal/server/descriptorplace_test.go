@@ -14,10 +14,7 @@ import (
 // Every kind of rules says which descriptor an op is for, as doors say per descriptor what was
 // decided.
 func TestRulesNameTheDescriptor(t *testing.T) {
-	words, err := newWordRules([]string{"2/minute by client_id", "3/minute by all"}, "api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := setInWords(t, "2/minute by client_id", "3/minute by all")
 	set, err := rules.Parse("test.yaml", []byte("domain: api\ndescriptors:\n  - {key: client_id, limit: 2/minute}\n"), rules.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -140,7 +141,7 @@ func (s *Server) openEvents(alarms func() []string) error {
 	}
 	t := &eventPipeline{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: eventRegion(s.conf), Secret: secret, Unhashed: c.Unhashed,
+		Queue: t.broadcast, Limits: s.eventRefs, Node: c.node(), Region: eventRegion(s.conf), Secret: secret, Unhashed: c.Unhashed,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
@@ -172,7 +173,7 @@ func (s *Server) openEvents(alarms func() []string) error {
 		return errors.Join(err, t.close())
 	}
 	s.events, s.closers = t, append(s.closers, t.close)
-	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
+	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventRefs, Observer: t.observer}
 	source.Alarms = alarms
 	if s.store.shared != nil {
 		source.IsStoreUp = func() bool {
@@ -184,17 +185,13 @@ func (s *Server) openEvents(alarms func() []string) error {
 	return nil
 }
 
-// eventSeries lists every limit that decides something with its words.
-func (s *Server) eventSeries() []event.Series {
-	all := s.series()
+// eventRefs lists every limit that decides something with its words.
+func (s *Server) eventRefs() []limits.Ref {
+	all := s.refs()
 	if s.resp != nil {
 		all = append(all, respMetrics(s.resp).Limits...)
 	}
-	out := make([]event.Series, len(all))
-	for i, l := range all {
-		out[i] = event.Series(l)
-	}
-	return out
+	return all
 }
 
 // metrics returns the state of the event pipeline.

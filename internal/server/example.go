@@ -9,7 +9,8 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 )
 
 // exampleQuestion is the body of a question to the API that meets a limit.
@@ -45,13 +46,13 @@ func (s *guide) howToAsk(url string) string {
 	}
 	q := s.exampleQuestion()
 	switch {
-	case q == nil && len(s.rules.words.limits) > 0:
+	case q == nil && len(s.rules.words.ofRoute) > 0:
 		return "(no limit is in force but those of routes)"
 	case q == nil:
 		return "(no limit is in force)"
 	}
 	path, question := "/v1/check", any(q)
-	if e := q.Descriptors[0].Entries; q.Domain == s.conf.API.Domain && q.Lease == "" && len(e) == 1 && e[0].Key == entryClientID {
+	if e := q.Descriptors[0].Entries; q.Domain == s.conf.API.Domain && q.Lease == "" && len(e) == 1 && e[0].Key == words.ClientID {
 		path, question = "/shouldAllowRequest", map[string]string{"clientId": e[0].Value}
 	}
 	body, err := json.Marshal(question)
@@ -124,11 +125,11 @@ func (s *guide) exampleRequest() (path, flags string) {
 	var entries []weir.Entry
 	if q := s.exampleQuestion(); q != nil && q.Domain == s.conf.API.Domain {
 		entries = q.Descriptors[0].Entries
-	} else if len(s.rules.words.limits) > 0 {
-		entries = s.routeExample(&s.rules.words.limits[0])
+	} else if len(s.rules.words.ofRoute) > 0 {
+		entries = s.routeExample(&s.rules.words.ofRoute[0])
 	}
-	if s.rules.words.general > 0 {
-		entries = s.rules.words.limits[0].example(entryAddress)
+	if len(s.rules.words.general) > 0 {
+		entries = s.rules.words.general[0].example(words.Address)
 	}
 	for _, e := range entries {
 		source, name, _ := strings.Cut(e.Key, ":")
@@ -155,7 +156,7 @@ func (s *guide) exampleRequest() (path, flags string) {
 
 // routeExample returns entries of a request that meets a limit of a route.
 func (s *guide) routeExample(l *wordLimit) []weir.Entry {
-	entries := slices.DeleteFunc(l.example(entryAddress), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
+	entries := slices.DeleteFunc(l.example(words.Address), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
 	for i := range s.conf.Routes {
 		rt := &s.conf.Routes[i]
 		if len(rt.Limit) == 0 || rt.limitName() != l.route {
@@ -175,13 +176,13 @@ func (s *guide) routeExample(l *wordLimit) []weir.Entry {
 // example returns entries that meet the limit, with this one if it has a choice of who
 // the client is.
 func (l *wordLimit) example(who string) []weir.Entry {
-	keys := l.parts[0].keys
-	for _, p := range l.parts {
-		if slices.Contains(p.keys, who) {
-			keys = p.keys
+	keys := l.lists[0]
+	for _, list := range l.lists {
+		if slices.Contains(list, who) {
+			keys = list
 		}
 	}
-	values := map[string]string{entryClientID: "123", entryAddress: "203.0.113.7", "client": "203.0.113.7", "method": "GET", "path": "/", "host": "example.com"}
+	values := map[string]string{words.ClientID: "123", words.Address: "203.0.113.7", "client": "203.0.113.7", "method": "GET", "path": "/", "host": "example.com"}
 	var entries []weir.Entry
 	for _, key := range keys {
 		value, ok := values[key]
@@ -214,12 +215,12 @@ func trusts(c *Config, a netip.Addr) bool {
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
-	if s.rules.words.general > 0 {
-		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: s.rules.words.limits[0].example(entryClientID)}}}
+	if len(s.rules.words.general) > 0 {
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: s.rules.words.general[0].example(words.ClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {
-		for _, r := range s.rules.set().Rules() {
+		for _, r := range s.rules.set().FileRules() {
 			if (r.Domain == s.conf.API.Domain) != own {
 				continue
 			}
@@ -234,11 +235,11 @@ func (s *guide) exampleQuestion() *exampleQuestion {
 }
 
 // exampleEntries returns descriptors that may meet the limits of r.
-func exampleEntries(r *rules.Rule) [][]weir.Entry {
+func exampleEntries(r *limits.Rule) [][]weir.Entry {
 	var entries []weir.Entry
 	for _, step := range r.Chain() {
 		value := step.Example()
-		if step.Value == "" && step.Key == entryClientID {
+		if step.Value == "" && step.Key == words.ClientID {
 			value = "123"
 		}
 		entries = append(entries, weir.Entry{Key: step.Key, Value: value})
@@ -257,14 +258,14 @@ func exampleEntries(r *rules.Rule) [][]weir.Entry {
 }
 
 // questionFor returns a question with these entries if it meets a limit that can refuse it.
-func (s *guide) questionFor(r *rules.Rule, entries []weir.Entry) *exampleQuestion {
+func (s *guide) questionFor(r *limits.Rule, entries []weir.Entry) *exampleQuestion {
 	for _, e := range entries {
 		if strings.ContainsFunc(e.Key+e.Value, unicode.IsControl) {
 			return nil
 		}
 	}
 	req := weir.Request{Domain: r.Domain, Descriptors: []weir.Descriptor{{Entries: entries}}, Lease: "example"}
-	ops := s.rules.Match(nil, &req)
+	ops := s.rules.set().Match(nil, &req)
 	if !slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce || o.Role == weir.Own }) {
 		return nil
 	}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Explained is what the gateway would do with a request.
@@ -37,7 +38,7 @@ type Explained struct {
 	// Limits are all that the request meets: of rules files, in words, of load shedding.
 	Limits []ExplainedLimit `json:"limits"`
 	// Rules says why, of the rules files. Nil without any.
-	Rules *rules.Explanation `json:"rules"`
+	Rules *limits.Explanation `json:"rules"`
 	// Notes say what of the request is not believed, or cannot be known here.
 	Notes []string `json:"notes,omitempty"`
 	// FileLimits are the limits of the rules files.
@@ -87,7 +88,7 @@ func explainBy(s *Server, gw *gateway.Gateway, r *http.Request) *Explained {
 	asked := gw.Ask(req, r, c)
 	path, _ := c.Path() // empty where it cannot be read, which asked.Problem says
 	x := &Explained{Method: c.Method(), Host: c.Host(), Path: path, Upstream: asked.Upstream, Unlimited: asked.Unlimited,
-		Descriptors: []ExplainedDescriptor{}, Limits: []ExplainedLimit{}, FileLimits: s.rules.set().Limits()}
+		Descriptors: []ExplainedDescriptor{}, Limits: []ExplainedLimit{}, FileLimits: s.rules.fileLimits()}
 	if a := c.Address(); a.IsValid() {
 		x.Client = a.String()
 	}
@@ -118,13 +119,14 @@ func explainLimits(s *Server, x *Explained, req *weir.Request) {
 		x.Limits = append(x.Limits, ExplainedLimit{Name: op.Limit.Name, Key: op.Key, Cost: op.Cost, OfRules: ofRules})
 	}
 	// What limits of the route are matched by is no descriptor that anybody wrote.
-	req.Descriptors = slices.DeleteFunc(req.Descriptors, func(d weir.Descriptor) bool { return len(d.Entries) > 0 && d.Entries[0].Key == entryRoute })
+	req.Descriptors = slices.DeleteFunc(req.Descriptors, func(d weir.Descriptor) bool { return len(d.Entries) > 0 && d.Entries[0].Key == words.RouteKey })
 	for i := range req.Descriptors {
 		x.Descriptors = append(x.Descriptors, ExplainedDescriptor{req.Descriptors[i].Entries, req.Descriptors[i].Cost})
 	}
-	if s.rules.live != nil {
+	if s.rules.hasFiles {
 		req.Lease = "request" // what is made up for each request is no part of the reason
-		x.Rules = s.rules.live.Explain(req)
+		x.Rules = s.rules.set().Explain(req)
+		x.Rules.Limits = nil // x has them
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *Config) checkAsked() error {
 // authorize returns what decides for proxies that ask.
 func (s *Server) authorize() (authorize.Options, error) {
 	opt := authorize.Options{
-		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity.Resolver, Answer: s.answer, Shed: s.shed, Has: s.rules.has,
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity.Resolver, Answer: s.answer, Shed: s.shed, Has: s.rules.set().Has,
 		MaxWaiting: int(min(max(s.conf.Gateway.MaxWaiting, 0), 1<<30)), Log: s.log,
 	}
 	var err error
@@ -81,9 +81,4 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 		}
 		h.ServeHTTP(w, r)
 	}), nil
-}
-
-// has reports whether there is a limit in a domain.
-func (r *ruleSet) has(domain string) bool {
-	return len(r.words.limits) > 0 && r.words.domain == domain || r.set().Has(domain)
 }

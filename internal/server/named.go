@@ -5,15 +5,16 @@ import (
 	"log/slog"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
 // named is what a configuration names, read as a start reads it.
 type named struct {
 	who   *identity.Resolver // nil where its files cannot be read
-	words *wordRules
+	words *wordLimits
 	// set is empty without rules files, nil where they do not load.
-	set *rules.Set
+	set *limits.Set
 	// found is what is wrong with the rules files, err with anything else.
 	found rules.Errors
 	err   error
@@ -35,7 +36,7 @@ func readNamed(c *Config) *named {
 		return bad(err)
 	}
 	var unknown error // sources of limits in words, which plans would report again
-	if n.words, err = checkedWordRules(c, check); err != nil {
+	if n.words, err = readWords(c, check); err != nil {
 		bad(err)
 	} else if unknown = checkSources(n.words, c, n.who); unknown != nil {
 		bad(unknown)
@@ -43,8 +44,12 @@ func readNamed(c *Config) *named {
 	if _, err := openShed(c.Shed, check); err != nil {
 		bad(err)
 	}
-	if n.set = noRules; c.Rules != "" {
-		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})
+	var layers []*limits.Layer
+	if n.words != nil {
+		layers = n.words.layers()
+	}
+	if n.set = limits.NewSet(layers...); c.Rules != "" {
+		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Layers: layers, Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})
 	}
 	if _, err := c.gateway(); err == nil && unknown == nil && n.set != nil && c.makesDescriptors() { // else check reports it
 		bad((&asks{conf: c, who: n.who, set: n.set}).plans())

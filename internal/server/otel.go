@@ -62,14 +62,7 @@ func (s *Server) openTelemetry() error {
 		return s.metrics.Gatherer()
 	}
 	opt.Store = storeName(s.conf.storeOfRegion())
-	opt.Series = func() []telemetry.Series {
-		list := s.series()
-		out := make([]telemetry.Series, len(list))
-		for i, l := range list {
-			out[i] = telemetry.Series(l)
-		}
-		return out
-	}
+	opt.Limits = s.refs
 	var err error
 	if s.telemetry, err = telemetry.New(opt); err != nil {
 		return err

@@ -11,8 +11,9 @@ import (
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/rules"
 )
 
 // overlayMetrics counts what operators changed.
@@ -56,31 +57,10 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rulesWith(s.shed, s.rules), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, Node: nodeName(), Logger: s.log,
+		Rules: rulesWith(s.shed, s.rules.live), Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
-}
-
-// limitRefs are the limits whose mode operators may change, with the words that name
-// them: those in words go by their text.
-func (r *ruleSet) limitRefs() []overlay.LimitRef {
-	var out []overlay.LimitRef
-	for i := range r.words.limits {
-		w := &r.words.limits[i]
-		for _, p := range w.distinct() {
-			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit})
-		}
-	}
-	for _, rule := range r.set().Rules() {
-		for _, l := range rule.All() {
-			if l.Limit == nil {
-				continue
-			}
-			out = append(out, overlay.LimitRef{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority})
-		}
-	}
-	return out
 }
 
 // knownClients returns the clients that events of this node had a name for lately. t is nil
@@ -148,7 +128,7 @@ func isSent(s *Server, keys []string, isAnywhere bool) bool {
 	}
 	lists := sentKeys(s.conf)
 	if len(s.conf.Routes) == 0 {
-		lists = [][]string{{entryAddress}}
+		lists = [][]string{{words.Address}}
 		for _, l := range s.overlay.KeyLists(s.conf.API.Domain) {
 			if !slices.ContainsFunc(l.Keys, func(key string) bool { return s.identity.Unknown(key) != nil }) {
 				lists = append(lists, l.Keys)
@@ -168,20 +148,6 @@ func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool
 	if name == overlay.DomainBan {
 		domain, entry, ok := strings.Cut(scope, "/")
 		return httpapi.KnownClient{Domain: domain, Limit: entry, Entries: []weir.Entry{{Key: entry, Value: key}}}, ok
-	}
-	for i := range r.words.limits {
-		w := &r.words.limits[i]
-		for _, p := range w.parts {
-			values, ok := rules.KeyParts(key, len(p.keys))
-			if w.all || p.limit.Scope != scope || !ok {
-				continue
-			}
-			c := httpapi.KnownClient{Domain: r.words.domain, Limit: name}
-			for i, v := range values {
-				c.Entries = append(c.Entries, weir.Entry{Key: p.keys[i], Value: v})
-			}
-			return c, true
-		}
 	}
 	domain, entries, ok := r.set().EntriesOf(l, key)
 	return httpapi.KnownClient{Domain: domain, Limit: name, Entries: entries}, ok

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/redact"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
+	"github.com/weirlimit/weir/shed"
 )
 
 // Ready tells where a server listens, and by what it decides.
@@ -82,13 +83,13 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	}
 	r.Limits, r.MoreLimits = s.rules.firstInForce(s.conf.API.Domain)
 	if s.shed != nil {
-		for _, l := range s.shed.Series() {
+		for _, l := range s.shed.Refs() {
 			text := "shed " + l.Rule
 			if slices.ContainsFunc(r.Limits, func(have string) bool { return strings.HasPrefix(have, text) }) {
 				continue // one of each limiter, of which there are four
 			}
-			if l.Stored { // what is in flight has no summary
-				text += ": " + rules.Summary(l.Limit)
+			if l.Rule != shed.InFlightRule { // what is in flight has no summary
+				text += ": " + limits.Summary(l.Limit)
 			}
 			r.Limits = append(r.Limits, text)
 		}
@@ -139,12 +140,12 @@ func (r *ruleSet) firstInForce(own string) (first []string, more int) {
 			more++
 		}
 	}
-	for _, l := range r.words.limits {
-		add(l.text)
+	for _, text := range r.words.texts() {
+		add(text)
 	}
 	set := r.set()
 	asked := r.asked(set)
-	for _, rule := range set.Rules() {
+	for _, rule := range set.FileRules() {
 		if !rule.Decides() || !asked(rule) {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -85,9 +86,9 @@ func (h *reloads) note(live *rules.Live, log *slog.Logger) {
 }
 
 // limitLines returns a line for each limit of a set, sorted.
-func limitLines(set *rules.Set) (lines []string) {
-	for _, r := range set.Rules() {
-		add := func(of string, limits []*rules.Limit) {
+func limitLines(set *limits.Set) (lines []string) {
+	for _, r := range set.FileRules() {
+		add := func(of string, limits []*limits.Limit) {
 			for _, l := range limits {
 				lines = append(lines, r.Domain+" "+r.Path+of+": "+l.String())
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/frontend/resp"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -137,7 +138,7 @@ func respMetrics(r *resp.Server) metrics.RESP {
 	}
 	st := r.Stats()
 	return metrics.RESP{
-		Limits:   []metrics.Series{{Rule: r.Throttle().Name, Limit: r.Throttle()}},
+		Limits:   []limits.Ref{{Rule: r.Throttle().Name, Limit: r.Throttle()}},
 		Clients:  st.Clients,
 		Most:     st.MaxClients,
 		Accepted: st.Accepted, Refused: st.Refused, Commands: st.Commands,

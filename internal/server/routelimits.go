@@ -10,11 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/words"
 )
-
-// entryRoute is the first entry of the descriptors that a limit of a route is matched by.
-// Its value is the route's name, so that no other request meets the limit.
-const entryRoute = "route_limit"
 
 // maxRouteName is the longest name of a route with limits, in bytes: a longer value of an
 // entry is replaced by its hash.
@@ -26,14 +23,14 @@ func (rt *Route) limitName() string {
 }
 
 // words parses the limits of the i-th route. Their texts name the route.
-func (rt *Route) words(i int) ([]*Words, error) {
-	var all []*Words
+func (rt *Route) words(i int) ([]*words.Words, error) {
+	var all []*words.Words
 	if name := rt.limitName(); len(rt.Limit) > 0 && (len(name) > maxRouteName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name)) {
 		return nil, fmt.Errorf("routes[%d].limit: the limit is named by its route, and %.40q... is longer than %d bytes or not printable: give the route a name", i, name, maxRouteName)
 	}
 	for _, text := range rt.Limit {
-		w, err := ParseWords(text)
-		if err == nil && slices.Contains(w.By, byClientID) {
+		w, err := words.Parse(text)
+		if err == nil && w.CountsBy(words.ClientID) {
 			err = fmt.Errorf("limit %q: a route has no client_id, which only callers of the API send: count by ip", text)
 		}
 		if err != nil {
@@ -45,21 +42,6 @@ func (rt *Route) words(i int) ([]*Words, error) {
 	return all, nil
 }
 
-// routeKeys returns the keys of the descriptor that a limit of a route is matched by.
-func (w *Words) routeKeys() []string {
-	keys := []string{entryRoute}
-	for _, by := range w.By {
-		switch by {
-		case byAll:
-		case byIP:
-			keys = append(keys, entryAddress)
-		default:
-			keys = append(keys, by)
-		}
-	}
-	return keys
-}
-
 // descriptors returns those of the i-th route, with what its limits are matched by.
 func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
 	limits, err := rt.words(i)
@@ -68,16 +50,16 @@ func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
 	}
 	all := slices.Clone(rt.Descriptors)
 	if len(all) == 0 { // it is asked by the address, and goes on to be
-		all = []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
+		all = []identity.Descriptor{{Entries: []identity.EntryFrom{{From: words.Address}}}}
 	}
 	var lists [][]string
 	for _, w := range limits {
-		keys := w.routeKeys()
+		keys := w.RouteKeys()
 		if slices.ContainsFunc(lists, func(l []string) bool { return slices.Equal(l, keys) }) {
 			continue // a second descriptor would be charged as well
 		}
 		lists = append(lists, keys)
-		d := identity.Descriptor{Entries: []identity.EntryFrom{{Key: entryRoute, From: "value:" + rt.limitName()}}}
+		d := identity.Descriptor{Entries: []identity.EntryFrom{{Key: words.RouteKey, From: "value:" + rt.limitName()}}}
 		for _, key := range keys[1:] {
 			d.Entries = append(d.Entries, identity.EntryFrom{From: key})
 		}
@@ -86,18 +68,18 @@ func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
 	return all, nil
 }
 
-// addRoutes adds the limits of routes.
-func (w *wordRules) addRoutes(routes []Route) error {
+// addRoutes adds the limits of routes to b and w.
+func (w *wordLimits) addRoutes(b *words.Builder, routes []Route) error {
 	var errs []error
 	names := map[string]int{}
 	for i := range routes {
 		rt := &routes[i]
-		limits, err := rt.words(i)
+		parsed, err := rt.words(i)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if len(limits) == 0 {
+		if len(parsed) == 0 {
 			continue
 		}
 		name := rt.limitName()
@@ -106,18 +88,12 @@ func (w *wordRules) addRoutes(routes []Route) error {
 			continue
 		}
 		names[name] = i
-		for _, l := range limits {
-			keys := l.routeKeys()
-			limit, err := l.compile(keys)
-			if err == nil && slices.ContainsFunc(w.byRoute[name], func(o *wordLimit) bool { return o.text == l.Text }) {
-				err = fmt.Errorf("limit %q is given twice", l.Text)
-			}
-			if err != nil {
+		for _, l := range parsed {
+			if err := b.AddOfRoute(l, name); err != nil {
 				errs = append(errs, fmt.Errorf("routes[%d].limit: %w", i, err))
 				continue
 			}
-			one := wordLimit{text: l.Text, route: name, parts: []wordPart{{keys, limit}}}
-			w.limits, w.byRoute[name] = append(w.limits, one), append(w.byRoute[name], &one)
+			w.ofRoute = append(w.ofRoute, wordLimit{text: l.Text, route: name, lists: [][]string{l.RouteKeys()}})
 		}
 	}
 	return errors.Join(errs...)

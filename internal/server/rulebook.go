@@ -4,7 +4,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 var _ httpapi.Rulebook = (*ruleSet)(nil)
@@ -59,12 +59,10 @@ func (r *ruleSet) Describe() any {
 		}
 		changed[at][v.Limit] = v.String()
 	}
-	for _, l := range r.words.limits {
-		book.Limits = append(book.Limits, l.text)
-	}
+	book.Limits = append(book.Limits, r.words.texts()...)
 	set := r.set()
 	asked := r.asked(set)
-	for _, rule := range set.Rules() {
+	for _, rule := range set.FileRules() {
 		book.Rules = append(book.Rules, describedRule{
 			Domain: rule.Domain, Rule: rule.Path, File: rule.File, Line: rule.Line,
 			Limits: inWords(rule.Limits), Asked: asked(rule), TierBy: rule.TierBy,
@@ -74,7 +72,7 @@ func (r *ruleSet) Describe() any {
 	return book
 }
 
-func inWords(ls []*rules.Limit) []string {
+func inWords(ls []*limits.Limit) []string {
 	out := make([]string, len(ls))
 	for i, l := range ls {
 		out[i] = l.String()
@@ -82,7 +80,7 @@ func inWords(ls []*rules.Limit) []string {
 	return out
 }
 
-func describeChoices(cs []rules.Choice) []describedChoice {
+func describeChoices(cs []limits.Choice) []describedChoice {
 	var out []describedChoice
 	for _, c := range cs {
 		out = append(out, describedChoice{c.Value, inWords(c.Limits)})
@@ -90,29 +88,8 @@ func describeChoices(cs []rules.Choice) []describedChoice {
 	return out
 }
 
-// explained is why a request meets its limits.
-type explained struct {
-	// Limits are those in words that it meets.
-	Limits []string `json:"limits,omitempty"`
-	// The rest is about the rules files; nil without any.
-	*rules.Explanation
-}
-
 // MissingTier implements httpapi.Rulebook.
 func (r *ruleSet) MissingTier(req *weir.Request) string { return r.set().MissingTier(req) }
 
 // Explain implements httpapi.Rulebook.
-func (r *ruleSet) Explain(req *weir.Request) any {
-	var out explained
-	seen := make(map[string]bool)
-	for _, op := range r.words.Match(nil, &weir.Request{Domain: req.Domain, Descriptors: req.Descriptors, Cost: req.Cost}) {
-		if name := op.Limit.Name; !seen[name] {
-			seen[name] = true
-			out.Limits = append(out.Limits, name)
-		}
-	}
-	if r.live != nil {
-		out.Explanation = r.live.Explain(req)
-	}
-	return out
-}
+func (r *ruleSet) Explain(req *weir.Request) any { return r.set().Explain(req) }

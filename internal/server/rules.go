@@ -2,36 +2,35 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/rules"
 )
 
-// ruleSet is all that a node decides by: the limits in words, and the rules
-// files where there are any. A request must pass both. Safe for concurrent
-// use.
+// ruleSet is the limits that a node decides by, but those of load shedding: in words, of
+// routes, and of the rules files where there are any. A request must pass all. Safe for
+// concurrent use.
 type ruleSet struct {
-	words *wordRules
-	// live follows the files; nil without --rules.
+	// live is the set of them all, which follows the files.
 	live *rules.Live
-	log  *slog.Logger
+	// hasFiles: there are rules files.
+	hasFiles bool
+	words    *wordLimits
+	log      *slog.Logger
 	// overlay is what operators have laid over the rules.
 	overlay *overlay.Overlay
-	// merged are the KeyLists for files in use, made when they are first asked for.
-	merged atomic.Pointer[mergedLists]
 	// history is how reading the files went.
 	history reloads
 	// asked returns which rules of a set are asked.
-	asked func(*rules.Set) func(*rules.Rule) bool
+	asked func(*limits.Set) func(*limits.Rule) bool
 }
 
 // openRules loads what conf names. store says whether a limit goes on counting at a
@@ -41,77 +40,31 @@ func openRules(conf *Config, store *openedStore, form func(key, value string) (s
 	if err != nil {
 		return nil, err
 	}
-	words, err := checkedWordRules(conf, check)
+	w, err := readWords(conf, check)
 	if err != nil {
 		return nil, err
 	}
-	r := &ruleSet{words: words, log: log}
-	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
+	r := &ruleSet{words: w, hasFiles: conf.Rules != "", log: log}
+	if !r.hasFiles {
+		r.live = rules.Fixed(limits.NewSet(w.layers()...))
+		return r, nil
 	}
+	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.layers(), Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	return r, err
 }
 
-// checkedWordRules returns the limits in words, all of which check lets pass.
-func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, error) {
-	words, err := newWordRules(c.Limits, c.API.Domain)
-	if err == nil {
-		err = words.addRoutes(c.Routes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range words.series() {
-		if err := check(s.Limit); err != nil {
-			return nil, fmt.Errorf("--limit %q: %w", s.Limit.Name, err)
-		}
-	}
-	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitForwarded() {
-		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
-	}
-	return words, nil
-}
+// set returns the limits in use.
+func (r *ruleSet) set() *limits.Set { return r.live.Set() }
 
-// Match implements [weir.Rules].
-func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
-	if len(r.words.limits) > 0 {
-		dst = r.words.Match(dst, req)
-	}
-	if r.live != nil {
-		dst = r.live.Match(dst, req)
-	}
-	return dst
+// fileLimits returns the limits of the rules files in use.
+func (r *ruleSet) fileLimits() []*weir.Limit {
+	inWords := limits.NewSet(r.words.layers()...).Limits()
+	return slices.DeleteFunc(r.set().Limits(), func(l *weir.Limit) bool { return slices.Contains(inWords, l) })
 }
-
-// KeyLists implements [weir.KeyLister]: the lists of the files, and what the limits in
-// words are about.
-func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
-	files := r.set().KeyLists(domain)
-	if domain != r.words.domain || r.words.general == 0 {
-		return files
-	}
-	if m := r.merged.Load(); m != nil && len(m.files) == len(files) && (len(files) == 0 || &m.files[0] == &files[0]) {
-		return m.all
-	}
-	m := &mergedLists{files, slices.Clip(files)}
-	for i := range r.words.limits[:r.words.general] {
-		for _, keys := range r.words.limits[i].keyLists() {
-			// A second descriptor of the same keys would be charged as well.
-			if !slices.ContainsFunc(m.all, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) {
-				m.all = append(m.all, weir.KeyList{Keys: keys})
-			}
-		}
-	}
-	r.merged.Store(m)
-	return m.all
-}
-
-// mergedLists are lists of keys of the files, and all that a node has with them.
-type mergedLists struct{ files, all []weir.KeyList }
 
 // watch follows the files until ctx ends.
 func (r *ruleSet) watch(ctx context.Context) {
-	if r.live == nil {
+	if !r.hasFiles {
 		return
 	}
 	var following sync.WaitGroup
@@ -124,7 +77,7 @@ func (r *ruleSet) watch(ctx context.Context) {
 
 // reload reads the files now.
 func (r *ruleSet) reload() {
-	if r.live == nil {
+	if !r.hasFiles {
 		r.log.Info("reload without effect: there is no rules file, limits of --limit change with a restart")
 		return
 	}
@@ -137,7 +90,7 @@ func (r *ruleSet) reload() {
 
 // reloads says how reading the files went, for metrics.
 func (r *ruleSet) reloads() metrics.Reloads {
-	if r.live == nil {
+	if !r.hasFiles {
 		return metrics.Reloads{OK: true}
 	}
 	s := r.live.Status()
@@ -173,13 +126,11 @@ type ruleStatus struct {
 
 func (r *ruleSet) status() ruleStatus {
 	var out ruleStatus
-	for _, l := range r.words.limits {
-		out.Limits = append(out.Limits, l.text)
-	}
+	out.Limits = r.words.texts()
 	for _, v := range r.overlay.Modes.Views() {
 		out.Modes = append(out.Modes, fmt.Sprintf("%s/%s, limit %q: %s", v.Domain, v.Rule, v.Limit, v.String()))
 	}
-	if r.live == nil {
+	if !r.hasFiles {
 		return out
 	}
 	s := r.live.Status()
@@ -199,22 +150,13 @@ func (r *ruleSet) status() ruleStatus {
 }
 
 // unasked returns the rules of the files that decide something, and that nobody can meet.
-func (r *ruleSet) unasked() (out []*rules.Rule) {
+func (r *ruleSet) unasked() (out []*limits.Rule) {
 	set := r.set()
 	asked := r.asked(set)
-	for _, rule := range set.Rules() {
+	for _, rule := range set.FileRules() {
 		if rule.Decides() && !asked(rule) {
 			out = append(out, rule)
 		}
-	}
-	return out
-}
-
-// series lists every limit in use with its labels.
-func (r *ruleSet) series() []metrics.Series {
-	out := r.words.series()
-	for _, p := range r.set().LimitRefs() {
-		out = append(out, metrics.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
@@ -192,7 +193,7 @@ func (s *Server) open() (err error) {
 // metricsOptionsOf returns what the metrics of a node are made of.
 func metricsOptionsOf(s *Server) metrics.Options {
 	opts := metrics.Options{
-		Limits:  s.rules.series,
+		Limits:  func() []limits.Ref { return s.rules.set().Refs() },
 		Store:   s.store.stats,
 		Shared:  s.store.shared,
 		Regions: s.conf.Region != "",
@@ -207,7 +208,7 @@ func metricsOptionsOf(s *Server) metrics.Options {
 	u := newUnmatched(s.rules, s.log)
 	u.isShed = s.shed != nil
 	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
-	if s.rules.live != nil {
+	if s.rules.hasFiles {
 		opts.Unasked = func() int { return len(s.rules.unasked()) }
 	}
 	if s.shed != nil {

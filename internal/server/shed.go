@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/shed"
 )
@@ -118,9 +118,9 @@ func openShed(c *shed.Options, check func(*weir.Limit) error) (*shed.Shedder, er
 		return nil, err
 	}
 	var errs []error
-	for _, l := range sh.Series() {
-		if !l.Stored {
-			continue
+	for _, l := range sh.Refs() {
+		if l.Rule == shed.InFlightRule {
+			continue // it counts on the node
 		}
 		if err := check(l.Limit); err != nil {
 			errs = append(errs, fmt.Errorf("the section shed: %s: %w", l.Rule, err))
@@ -131,7 +131,7 @@ func openShed(c *shed.Options, check func(*weir.Limit) error) (*shed.Shedder, er
 
 // rulesWith returns the rules that a request must pass: those of the files and of the
 // limits in words, and those of the load shedder, if there is one.
-func rulesWith(sh *shed.Shedder, rs *ruleSet) weir.Rules {
+func rulesWith(sh *shed.Shedder, rs weir.Rules) weir.Rules {
 	if sh == nil {
 		return rs
 	}
@@ -142,33 +142,25 @@ func rulesWith(sh *shed.Shedder, rs *ruleSet) weir.Rules {
 // shedder's.
 func isShedLimit(sh *shed.Shedder) func(*weir.Limit) bool {
 	all := map[*weir.Limit]bool{}
-	for _, l := range shedSeries(sh) {
+	for _, l := range sh.Refs() {
 		all[l.Limit] = true
 	}
 	return func(l *weir.Limit) bool { return all[l] }
 }
 
-// shedSeries lists the limits of the load shedder, none without one.
-func shedSeries(sh *shed.Shedder) []metrics.Series {
-	if sh == nil {
-		return nil
+// refs lists the limits of the rules and of the load shedder.
+func (s *Server) refs() []limits.Ref {
+	all := s.rules.set().Refs()
+	if s.shed != nil {
+		all = append(all, s.shed.Refs()...)
 	}
-	var out []metrics.Series
-	for _, l := range sh.Series() {
-		out = append(out, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
-	}
-	return out
-}
-
-// series lists the limits of the rules and of the load shedder with their labels.
-func (s *Server) series() []metrics.Series {
-	return slices.Concat(s.rules.series(), shedSeries(s.shed))
+	return all
 }
 
 // shedMetrics returns the state of the load shedder.
 func shedMetrics(sh *shed.Shedder) metrics.Shed {
 	st := sh.State()
-	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease, Limits: shedSeries(sh)}
+	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease, Limits: sh.Refs()}
 	for _, l := range st.Limiters {
 		m.Limiters = append(m.Limiters, metrics.Limiter{Name: l.Name, Mode: l.Mode.String()})
 		if l.InFlight == nil {

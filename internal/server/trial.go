@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/overlay"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Trial is the gateway of a configuration without its listeners, its store and its
@@ -57,7 +57,7 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: who, log: s.log}
-	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: rulesWith(s.shed, s.rules), Board: s.store.board, Logger: s.log})
+	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: rulesWith(s.shed, s.rules.live), Board: s.store.board, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +74,7 @@ func (t *Trial) Close() error { return t.s.Close() }
 func (t *Trial) Rules() weir.Rules { return t.s.limiter.Rules() }
 
 // Limits returns the limits of the gateway's rules, and those in words.
-func (t *Trial) Limits() []rules.LimitRef {
-	out := t.s.rules.set().LimitRefs()
-	for i := range t.s.rules.words.limits {
-		w := &t.s.rules.words.limits[i]
-		for _, p := range w.distinct() {
-			out = append(out, rules.LimitRef{Domain: t.s.rules.words.domain, Rule: w.text, Limit: p.limit})
-		}
-	}
-	return out
-}
+func (t *Trial) Limits() []limits.Ref { return t.s.rules.set().Refs() }
 
 // Domain returns the one that the gateway's requests belong to.
 func (t *Trial) Domain() string { return t.s.conf.API.Domain }

@@ -10,14 +10,15 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 )
 
 // unasked is a rule, or a part of it, that no request of the doors which make
 // descriptors can meet.
 type unasked struct {
 	// Rule is nil for a list of a domain, and for a whole domain.
-	Rule   *rules.Rule
+	Rule   *limits.Rule
 	Domain string
 	// What is not asked, and Why.
 	What, Why string
@@ -44,7 +45,7 @@ func (u *unasked) summary() string {
 type asks struct {
 	conf     *Config
 	who      *identity.Resolver
-	set      *rules.Set
+	set      *limits.Set
 	domain   string
 	routes   *identity.Routes // nil without routes
 	unrouted *identity.Plan   // of requests that no route matches; nil: there are none
@@ -52,7 +53,7 @@ type asks struct {
 	// have.
 	fixed []map[string]string
 	// asked are the rules that can be met, and those that lead to them.
-	asked map[*rules.Rule]bool
+	asked map[*limits.Rule]bool
 	found []unasked
 }
 
@@ -65,10 +66,10 @@ const maxRouteTries = 2000
 func (c *Config) makesDescriptors() bool { return c.forwards() || c.asked() }
 
 // findAsked finds out which rules of a set the doors of a configuration ask.
-func findAsked(conf *Config, who *identity.Resolver, set *rules.Set) (*asks, error) {
-	a := &asks{conf: conf, who: who, set: set, domain: conf.API.Domain, asked: map[*rules.Rule]bool{}}
+func findAsked(conf *Config, who *identity.Resolver, set *limits.Set) (*asks, error) {
+	a := &asks{conf: conf, who: who, set: set, domain: conf.API.Domain, asked: map[*limits.Rule]bool{}}
 	if !conf.makesDescriptors() {
-		for _, r := range set.Rules() {
+		for _, r := range set.FileRules() {
 			a.asked[r] = true
 		}
 		return a, nil
@@ -77,7 +78,7 @@ func findAsked(conf *Config, who *identity.Resolver, set *rules.Set) (*asks, err
 		return nil, err
 	}
 	// Those beneath come first: a rule that leads to one that is asked is asked too.
-	for _, r := range slices.Backward(set.Rules()) {
+	for _, r := range slices.Backward(set.FileRules()) {
 		if a.asked[r] || r.Domain != a.domain && !conf.asked() {
 			continue
 		}
@@ -128,7 +129,7 @@ func (a *asks) fixedBy(rt *Route) map[string]string {
 
 // isElsewhere reports whether no request of route i has the value of a rule where the
 // value is that of a source.
-func (a *asks) isElsewhere(i int, r *rules.Rule, source string) bool {
+func (a *asks) isElsewhere(i int, r *limits.Rule, source string) bool {
 	fixed, ok := a.fixed[i][source]
 	return ok && r.Value != "" && fixed != r.Value && !strings.Contains(r.Value, "*")
 }
@@ -137,7 +138,7 @@ func (a *asks) isElsewhere(i int, r *rules.Rule, source string) bool {
 type sampleRequest struct{ method, host, path string }
 
 // reaches reports whether some request meets r.
-func (a *asks) reaches(r *rules.Rule) bool {
+func (a *asks) reaches(r *limits.Rule) bool {
 	if a.routes == nil {
 		return a.planReaches(r, a.unrouted, sampleRequest{"GET", "weir.invalid", "/"})
 	}
@@ -158,16 +159,16 @@ func (a *asks) reaches(r *rules.Rule) bool {
 
 // takesSome reports whether route i takes a request that a rule is for and that fits; -1
 // stands for no route.
-func (a *asks) takesSome(i int, r *rules.Rule, fits func(sampleRequest) bool) bool {
+func (a *asks) takesSome(i int, r *limits.Rule, fits func(sampleRequest) bool) bool {
 	return slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && fits(q) })
 }
 
 // mayReach reports whether some descriptor of route i begins with the keys of r, and
 // can have its values.
-func (a *asks) mayReach(r *rules.Rule, i int) bool {
+func (a *asks) mayReach(r *limits.Rule, i int) bool {
 	ds := a.conf.Routes[i].Descriptors
 	if len(ds) == 0 {
-		return r.Keys[0] == entryAddress
+		return r.Keys[0] == words.Address
 	}
 	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
 		keys := d.Keys()
@@ -198,7 +199,7 @@ func (a *asks) routeOf(q sampleRequest) int {
 }
 
 // planReaches reports whether a descriptor that p makes of q meets r.
-func (a *asks) planReaches(r *rules.Rule, p *identity.Plan, q sampleRequest) bool {
+func (a *asks) planReaches(r *limits.Rule, p *identity.Plan, q sampleRequest) bool {
 	c := a.caller(q)
 	defer c.Release()
 	for _, shapes := range p.Shapes(c, r.Domain) {
@@ -216,7 +217,7 @@ func (a *asks) planReaches(r *rules.Rule, p *identity.Plan, q sampleRequest) boo
 
 // descriptorReaches reports whether a descriptor meets r with some values of what is
 // not fixed. Entries of one source have one value.
-func (a *asks) descriptorReaches(r *rules.Rule, shapes []identity.Shape) bool {
+func (a *asks) descriptorReaches(r *limits.Rule, shapes []identity.Shape) bool {
 	for i, step := range r.Chain() {
 		if i >= len(shapes) || step.Value == "" || strings.Contains(step.Value, "*") {
 			continue
@@ -244,7 +245,7 @@ var varying = regexp.MustCompile(`\{[^/]*\}|\*$`)
 
 // requests returns requests that fit a rule, and, of those that fit it equally, route
 // i; -1 stands for no route.
-func (a *asks) requests(r *rules.Rule, i int) []sampleRequest {
+func (a *asks) requests(r *limits.Rule, i int) []sampleRequest {
 	// Routes before it may take some methods.
 	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "WEIR"}
 	hosts, paths := []string{"weir.invalid"}, []string{"/weir-no-route/x"}
@@ -300,7 +301,7 @@ func (a *asks) requests(r *rules.Rule, i int) []sampleRequest {
 // report notes what is not asked.
 func (a *asks) report() {
 	others := map[string]bool{}
-	for _, r := range a.set.Rules() {
+	for _, r := range a.set.FileRules() {
 		switch {
 		case !r.Decides():
 		case a.asked[r]:
@@ -310,7 +311,7 @@ func (a *asks) report() {
 				others[r.Domain] = true
 				u := unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
 					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)}
-				if !a.set.Has(a.domain) && len(a.conf.Limits) == 0 && a.conf.Shed == nil {
+				if !a.set.Has(a.domain) && a.conf.Shed == nil {
 					u.Minor = false
 					u.Why += "; the domain of the gateway (api.domain) has no rules"
 				}
@@ -324,10 +325,10 @@ func (a *asks) report() {
 }
 
 // why says why r is not asked, and what to do.
-func (a *asks) why(r *rules.Rule) unasked {
+func (a *asks) why(r *limits.Rule) unasked {
 	u := unasked{Rule: r, Domain: r.Domain, What: r.Path}
 	for _, key := range r.Keys {
-		if key == entryClientID && a.routes == nil {
+		if key == words.ClientID && a.routes == nil {
 			u.Why = "only callers of the API send client_id: leave it out, or give it a domain of their own"
 			return u
 		}
@@ -346,7 +347,7 @@ func (a *asks) why(r *rules.Rule) unasked {
 }
 
 // entriesFor writes the entries by which r is asked, empty if some have no source.
-func (a *asks) entriesFor(r *rules.Rule) string {
+func (a *asks) entriesFor(r *limits.Rule) string {
 	var all []string
 	seen := map[string]bool{}
 	for _, step := range r.Chain() {
@@ -369,14 +370,14 @@ func (a *asks) entriesFor(r *rules.Rule) string {
 
 // addTo returns where to add which descriptor, so that r is asked: to the first route
 // that has a request which r is for, or a route of its own.
-func (a *asks) addTo(r *rules.Rule) (to, add string) {
+func (a *asks) addTo(r *limits.Rule) (to, add string) {
 	entries := a.entriesFor(r)
 	if entries == "" {
 		return "", ""
 	}
 	fits := func(q sampleRequest) bool { return a.fitsPath(r, q) }
 	for i := range min(len(a.conf.Routes), maxRouteTries+1) {
-		isElsewhere := func(step *rules.Rule) bool { return a.isElsewhere(i, step, step.Key) }
+		isElsewhere := func(step *limits.Rule) bool { return a.isElsewhere(i, step, step.Key) }
 		if !a.conf.Routes[i].Unlimited && !slices.ContainsFunc(r.Chain(), isElsewhere) && a.takesSome(i, r, fits) {
 			return a.addEntries(i, entries)
 		}
@@ -394,7 +395,7 @@ func (a *asks) addEntries(i int, entries string) (to, add string) {
 		return fmt.Sprintf("routes[%d].descriptors", i), "- " + entries
 	}
 	// It is asked by the address, and goes on to be.
-	if address := "{entries: [" + entryAddress + "]}"; entries != address {
+	if address := "{entries: [" + words.Address + "]}"; entries != address {
 		entries = address + ", " + entries
 	}
 	if i < 0 {
@@ -404,7 +405,7 @@ func (a *asks) addEntries(i int, entries string) (to, add string) {
 }
 
 // fitsPath reports whether r is for the method, host and path of q, as far as it says.
-func (a *asks) fitsPath(r *rules.Rule, q sampleRequest) bool {
+func (a *asks) fitsPath(r *limits.Rule, q sampleRequest) bool {
 	c := a.caller(q)
 	defer c.Release()
 	path, err := c.Path()
@@ -432,7 +433,7 @@ func quoteYAML(s string) string {
 
 // reportTiers notes tiers that are never chosen, as nothing that asks the rule names
 // one.
-func (a *asks) reportTiers(r *rules.Rule) {
+func (a *asks) reportTiers(r *limits.Rule) {
 	if r.TierBy == "" || a.sends(r.TierBy) {
 		return
 	}
@@ -483,7 +484,7 @@ func (a *asks) reportGaps(key string) {
 	}
 	why := "no " + key + " is sent "
 	anyOther := sampleRequest{"WEIR", "weir.invalid", "/weir-no-route/x"}
-	switch rest := a.unrouted != nil && key != entryAddress && a.routeOf(anyOther) < 0; {
+	switch rest := a.unrouted != nil && key != words.Address && a.routeOf(anyOther) < 0; {
 	case rest && len(gaps) == 0:
 		why += "without a route"
 	case rest:
@@ -510,7 +511,7 @@ func (rt *Route) sentKeys() (lists [][]string) {
 		lists = append(lists, d.Keys())
 	}
 	if len(descriptors) == 0 {
-		lists = append(lists, []string{entryAddress})
+		lists = append(lists, []string{words.Address})
 	}
 	return lists
 }
@@ -535,7 +536,7 @@ func hasUnrouted(c *Config) bool {
 // without one.
 func sentKeys(c *Config) (lists [][]string) {
 	if hasUnrouted(c) {
-		lists = append(lists, []string{entryAddress})
+		lists = append(lists, []string{words.Address})
 	}
 	for i := range c.Routes {
 		lists = append(lists, c.Routes[i].sentKeys()...)

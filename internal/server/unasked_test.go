@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -236,7 +237,7 @@ func makeRoutes(rnd *rand.Rand) []Route {
 }
 
 // metBy returns the rules that some request meets, tried one by one.
-func metBy(t *testing.T, conf *Config, who *identity.Resolver, set *rules.Set) map[string]bool {
+func metBy(t *testing.T, conf *Config, who *identity.Resolver, set *limits.Set) map[string]bool {
 	t.Helper()
 	routes := make([]identity.Route, len(conf.Routes))
 	for i := range conf.Routes {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -35,20 +37,20 @@ func (u *unlimited) finding(path string) *rules.Error {
 
 // findUnlimited finds what of the requests no rule limits. With load shedding something
 // limits all of them.
-func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *rules.Set) (found []unlimited) {
+func findUnlimited(conf *Config, who *identity.Resolver, set *limits.Set) (found []unlimited) {
 	if conf.Shed != nil {
 		return nil
 	}
 	domain := conf.API.Domain
 	meets := func(ds []identity.Descriptor) bool {
 		return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
-			return slices.ContainsFunc(words.limits, func(l wordLimit) bool { return l.isMetBy(d) }) || set.Meets(domain, d.Keys())
+			return set.Meets(domain, d.Keys())
 		})
 	}
 	add := func(route int, ds []identity.Descriptor) {
 		found = append(found, unlimited{route, keysOf(ds), keysThere(set, domain)})
 	}
-	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
+	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: words.Address}}}}
 	if conf.Upstream != "" && hasUnrouted(conf) && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
 		add(-1, address)
 	}
@@ -65,7 +67,7 @@ func findUnlimited(conf *Config, who *identity.Resolver, words *wordRules, set *
 }
 
 // meetsSome reports whether requests can have what some rule is matched by.
-func meetsSome(set *rules.Set, domain string, who *identity.Resolver) bool {
+func meetsSome(set *limits.Set, domain string, who *identity.Resolver) bool {
 	return slices.ContainsFunc(set.KeyLists(domain), func(l weir.KeyList) bool {
 		return set.Meets(domain, l.Keys) && !slices.ContainsFunc(l.Keys, func(key string) bool { return who.Unknown(key) != nil })
 	})
@@ -81,7 +83,7 @@ func keysOf(ds []identity.Descriptor) string {
 }
 
 // keysThere writes the keys of the domain's first rules.
-func keysThere(set *rules.Set, domain string) string {
+func keysThere(set *limits.Set, domain string) string {
 	const most = 8
 	var all []string
 	for _, r := range set.Rules() {

@@ -9,46 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/rules"
 )
-
-// Exempts implements [weir.Exempter]: a rule of the files lets the request pass.
-func (r *ruleSet) Exempts(req *weir.Request) bool { return r.set().Exempts(req) }
-
-// Unmatched implements checks.Unmatcher.
-func (r *ruleSet) Unmatched(req *weir.Request) string {
-	domain, lists := r.words.keyLists()
-	return r.set().UnmatchedWith(req, domain, lists)
-}
-
-// misspelt is Unmatched without a look at values.
-func (r *ruleSet) misspelt(req *weir.Request) string {
-	domain, lists := r.words.keyLists()
-	return rules.MisspeltWith(r.set(), req, domain, lists)
-}
-
-// set returns the rules of the files in use, none without files.
-func (r *ruleSet) set() *rules.Set {
-	if r.live == nil {
-		return noRules
-	}
-	return r.live.Set()
-}
-
-var noRules = new(rules.Set)
-
-// keyLists returns what the limits in words are matched by, and in which domain; no
-// domain without such limits.
-func (w *wordRules) keyLists() (domain string, lists [][]string) {
-	if len(w.limits) == 0 {
-		return "", nil
-	}
-	for i := range w.limits {
-		lists = append(lists, w.limits[i].keyLists()...)
-	}
-	return w.domain, lists
-}
 
 const (
 	// maxUnmatchedLists is how many domains and lists of keys that meet no rule are
@@ -76,7 +39,7 @@ type unmatched struct {
 
 // unmatchedNow is what belongs to one set of rules.
 type unmatchedNow struct {
-	set    *rules.Set
+	set    *limits.Set
 	counts map[string]*atomic.Uint64 // never changed
 	others *atomic.Uint64
 	// seen holds the hashes of what was looked at.
@@ -105,9 +68,6 @@ func (u *unmatched) renew() *unmatchedNow {
 	for _, domain := range set.Domains() {
 		n.counts[domain] = u.total(domain)
 	}
-	if domain, _ := u.rules.words.keyLists(); domain != "" {
-		n.counts[domain] = u.total(domain)
-	}
 	u.now.Store(n)
 	return n
 }
@@ -122,11 +82,12 @@ func (u *unmatched) total(domain string) *atomic.Uint64 {
 
 // observe takes in a request that met no limit.
 func (u *unmatched) observe(r *weir.Request) {
-	if u.rules.Exempts(r) || len(u.rules.words.Match(nil, r)) > 0 {
+	set := u.rules.set()
+	if set.Exempts(r) {
 		return
 	}
 	n := u.now.Load()
-	if n.set != u.rules.set() {
+	if n.set != set {
 		n = u.renew()
 	}
 	count := n.counts[r.Domain]
@@ -178,10 +139,10 @@ func (n *unmatchedNow) isNew(hash uint64) bool {
 // warn logs what a request was likely meant to be. One whose keys are those of a rule,
 // and whose values are not, is as it should be.
 func (u *unmatched) warn(n *unmatchedNow, r *weir.Request) {
-	if u.onlyKnownKeys(r) || u.isShed && len(u.rules.set().Domains()) == 0 && len(u.rules.words.limits) == 0 {
+	if onlyKnownKeys(n.set, r) || u.isShed && len(n.set.Domains()) == 0 {
 		return // load shedding alone limits all, and asks for no keys
 	}
-	why := u.rules.misspelt(r)
+	why := n.set.Misspelt(r)
 	if why == "" {
 		return
 	}
@@ -195,11 +156,11 @@ func (u *unmatched) warn(n *unmatchedNow, r *weir.Request) {
 
 // onlyKnownKeys reports whether a descriptor of r has keys that a rule is matched by:
 // then r asks what it should, and the others are beside it.
-func (u *unmatched) onlyKnownKeys(r *weir.Request) bool {
+func onlyKnownKeys(set *limits.Set, r *weir.Request) bool {
 	one := weir.Request{Domain: r.Domain}
 	for i := range r.Descriptors {
 		one.Descriptors = r.Descriptors[i : i+1]
-		if u.rules.misspelt(&one) == "" {
+		if set.Misspelt(&one) == "" {
 			return true
 		}
 	}

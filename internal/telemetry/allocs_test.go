@@ -120,7 +120,7 @@ func BenchmarkHTTP(b *testing.B) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	tel := open(b, telemetry.Options{Endpoint: otlptest.New().HTTP(b), Series: series, MaxTraces: 1 << 40})
+	tel := open(b, telemetry.Options{Endpoint: otlptest.New().HTTP(b), Limits: series, MaxTraces: 1 << 40})
 	store := memory.New(memory.Options{})
 	defer store.Close()
 	// Two limits, so that both limiters decide by ops.

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Begin implements [weir.Tracer]: a decision for a request that is followed has a
@@ -125,8 +126,8 @@ func (t *Telemetry) StoreCall(ctx context.Context, limits int) (context.Context,
 
 // names finds the words for a limit. Safe for concurrent use.
 type names struct {
-	list  func() []Series
-	known atomic.Pointer[map[*weir.Limit]Series]
+	list  func() []limits.Ref
+	known atomic.Pointer[map[*weir.Limit]limits.Ref]
 	mu    sync.Mutex
 	made  time.Time
 }
@@ -135,9 +136,9 @@ type names struct {
 // rules may have been reloaded, or it may be one that nobody lists.
 const remake = time.Second
 
-func (n *names) find(l *weir.Limit) (Series, bool) {
+func (n *names) find(l *weir.Limit) (limits.Ref, bool) {
 	if n.list == nil {
-		return Series{}, false
+		return limits.Ref{}, false
 	}
 	if m := n.known.Load(); m != nil {
 		if s, ok := (*m)[l]; ok {
@@ -148,7 +149,7 @@ func (n *names) find(l *weir.Limit) (Series, bool) {
 	defer n.mu.Unlock()
 	if now := time.Now(); now.Sub(n.made) >= remake {
 		list := n.list()
-		m := make(map[*weir.Limit]Series, len(list))
+		m := make(map[*weir.Limit]limits.Ref, len(list))
 		for _, s := range list {
 			m[s.Limit] = s
 		}

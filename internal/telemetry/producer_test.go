@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -27,7 +28,7 @@ func TestMetrics(t *testing.T) {
 			col := otlptest.New()
 			url := col.Serve(t, protocol)
 			m := metrics.New(metrics.Options{
-				Limits:   func() []metrics.Series { return []metrics.Series{{Domain: "shop", Rule: "user", Limit: limit}} },
+				Limits:   func() []limits.Ref { return []limits.Ref{{Domain: "shop", Rule: "user", Limit: limit}} },
 				Store:    func() metrics.Store { return metrics.Store{Bytes: 4096} },
 				Semantic: true,
 				Build:    metrics.Build{Version: "v9"}, // and no revision

@@ -25,7 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Protocols of OTLP, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
@@ -59,9 +59,9 @@ type Options struct {
 	// Gather returns where the metrics to be sent are, nil for nothing yet. It must be
 	// safe for concurrent use. Zero means that there are none.
 	Gather func() prometheus.Gatherer
-	// Series returns the limits in use with their words. It must be safe for
+	// Limits returns the limits in use with their words. It must be safe for
 	// concurrent use. Zero means that spans name no rules.
-	Series func() []Series
+	Limits func() []limits.Ref
 	// Store is what spans call the store: memory, redis. Zero means nothing.
 	Store string
 	// Version is that of the binary. Zero means unknown.
@@ -72,12 +72,6 @@ type Options struct {
 	// Getenv reads the environment. Nil means os.Getenv. The exporters read theirs
 	// themselves.
 	Getenv func(string) string
-}
-
-// Series is one limit and the words of the rules file for it.
-type Series struct {
-	Domain, Rule string
-	Limit        *weir.Limit
 }
 
 // Telemetry sends traces and metrics. A nil Telemetry follows nothing. Safe for
@@ -108,7 +102,7 @@ func New(opt Options) (*Telemetry, error) {
 	if !traces.on && !metrics.on {
 		return nil, nil
 	}
-	t := &Telemetry{opt: opt, names: names{list: opt.Series}, budget: budget{most: opt.MaxTraces}}
+	t := &Telemetry{opt: opt, names: names{list: opt.Limits}, budget: budget{most: opt.MaxTraces}}
 	t.traces = newExports("traces", opt.Log)
 	t.metrics = newExports("metrics", opt.Log)
 	about, err := describe(opt.Version)

@@ -30,6 +30,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -99,8 +100,8 @@ func twoAnHour() *weir.Limit {
 	return l
 }
 
-func series() []telemetry.Series {
-	return []telemetry.Series{{Domain: "shop", Rule: "user", Limit: limit}}
+func series() []limits.Ref {
+	return []limits.Ref{{Domain: "shop", Rule: "user", Limit: limit}}
 }
 
 func ask(h http.Handler, parents ...string) *httptest.ResponseRecorder {
@@ -125,7 +126,7 @@ func TestSpans(t *testing.T) {
 			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 			col := otlptest.New()
 			url := col.Serve(t, protocol)
-			tel := open(t, telemetry.Options{Endpoint: url, Protocol: protocol, Series: series, Store: "memory", Version: "v9"})
+			tel := open(t, telemetry.Options{Endpoint: url, Protocol: protocol, Limits: series, Store: "memory", Version: "v9"})
 			_, h := decider(t, tel, "shop")
 			h = tel.HTTP(telemetry.HTTPOptions{Frontend: "httpapi", Route: func(*http.Request) string { return "/check" }}, h)
 			for range 3 {

@@ -14,7 +14,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir"
-	words "github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/words"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -101,7 +102,7 @@ func (c *command) setRules(opt *Options) error {
 	case c.Limit != "" && len(c.Files) > 0:
 		return errors.New("--limit and rules cannot both be: leave one out")
 	case c.Limit != "":
-		text, err := words.WriteWords(c.Limit, "api", true)
+		text, err := words.File(c.Limit, "api", true)
 		if err != nil {
 			return err
 		}
@@ -109,12 +110,12 @@ func (c *command) setRules(opt *Options) error {
 			opt.Without = append(opt.Without, "client_id") // which clients of the API have instead
 		}
 		opt.Rules = c.Limit
-		opt.Load = func(o rules.Options) (*rules.Set, error) { return rules.Parse("--limit", []byte(text), o) }
+		opt.Load = func(o rules.Options) (*limits.Set, error) { return rules.Parse("--limit", []byte(text), o) }
 		return nil
 	case len(c.Files) == 0:
 		return errors.New(`give the rules, as in simulate rules.yaml, or a limit, as in simulate --limit "100/minute by ip"`)
 	}
 	opt.Rules = strings.Join(c.Files, ", ")
-	opt.Load = func(o rules.Options) (*rules.Set, error) { return rules.Load(c.Files, o) }
+	opt.Load = func(o rules.Options) (*limits.Set, error) { return rules.Load(c.Files, o) }
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/figures"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -13,7 +14,7 @@ import (
 type Options struct {
 	// Rules says what the rules are, and Load reads them, as often as they are played.
 	Rules string
-	Load  func(rules.Options) (*rules.Set, error)
+	Load  func(rules.Options) (*limits.Set, error)
 	// Domain of the requests. Empty means the only one of the rules.
 	Domain string
 	// Entries have the same value in all requests.

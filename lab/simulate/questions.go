@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/limits"
 )
 
 // questions are the requests that meet a set of rules: one descriptor for each list of keys
 // that rules match.
 type questions struct {
-	set    *rules.Set
+	set    *limits.Set
 	domain string
 	lists  []weir.KeyList
 	values map[string]*value
@@ -34,7 +34,7 @@ type value struct {
 }
 
 // newQuestions returns the questions for rules that count in a mode.
-func newQuestions(set *rules.Set, o *Options) (q *questions, err error) {
+func newQuestions(set *limits.Set, o *Options) (q *questions, err error) {
 	q = &questions{set: set, values: map[string]*value{}}
 	if q.domain, err = set.Domain(o.Domain); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func newQuestions(set *rules.Set, o *Options) (q *questions, err error) {
 	if err := q.fix(o); err != nil {
 		return nil, err
 	}
-	for _, ref := range set.LimitRefs() {
+	for _, ref := range set.Refs() {
 		switch {
 		case ref.Domain != q.domain && ref.Domain != "":
 		case ref.Limit.Traits()&weir.Leases != 0:
@@ -106,7 +106,7 @@ func (q *questions) valueOf(key string) *value {
 var open = map[string]string{"path": "/", "method": "GET", "host": "example.com", "user_agent": "example"}
 
 // learn notes the values that a rule names.
-func (q *questions) learn(r *rules.Rule) {
+func (q *questions) learn(r *limits.Rule) {
 	if v := q.valueOf(r.Key); r.Value != "" {
 		v.fix(r.Example())
 	} else if name := open[r.Key]; name != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/figures"
 	"github.com/weirlimit/weir/internal/testing/race"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -20,7 +21,7 @@ import (
 func small(limit string) Options {
 	text := "domain: api\ndescriptors:\n  - key: user\n    " + strings.ReplaceAll(limit, "\n", "\n    ") + "\n"
 	return Options{
-		Rules: "test", Load: func(o rules.Options) (*rules.Set, error) { return rules.Parse("test", []byte(text), o) },
+		Rules: "test", Load: func(o rules.Options) (*limits.Set, error) { return rules.Parse("test", []byte(text), o) },
 		Nodes: 4, Users: 20, Rate: 400, Zipf: 1, For: 20 * time.Second, Requests: 10_000, Seed: 1, StoreLatency: time.Millisecond,
 	}
 }
@@ -214,7 +215,7 @@ func TestSlowStoreIsTold(t *testing.T) {
 func TestLimitsOfAllAreTold(t *testing.T) {
 	o := small("limit: 50/minute")
 	const text = "domain: api\ndescriptors:\n  - {key: user, limit: 50/minute}\n  - {key: path, limit: 100/second}\n  - {key: job, algorithm: concurrency, limit: 3, ttl: 30s}\n"
-	o.Load = func(opt rules.Options) (*rules.Set, error) { return rules.Parse("test", []byte(text), opt) }
+	o.Load = func(opt rules.Options) (*limits.Set, error) { return rules.Parse("test", []byte(text), opt) }
 	o.Users, o.Rate, o.Requests = 2000, 2000, 5000
 	r, _ := playFor(t, o, "strict")
 	if !slices.Equal(r.Played.Common, []string{"path"}) || !slices.Equal(r.Played.LeftOut, []string{"job"}) || r.Played.Every < 2 {

@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -44,8 +45,8 @@ func newTold(t *testing.T, secret string, plain bool) *told {
 	s.now.Store(eventsNoon)
 	limit := weir.PerMinute(13, algorithm.FixedWindow)
 	var err error
-	s.events, err = event.New(event.Options{Queue: s.queue, Secret: []byte(secret), Unhashed: plain, Sample: 1, Limits: func() []event.Series {
-		return []event.Series{{Domain: "api", Rule: "address", Limit: limit}}
+	s.events, err = event.New(event.Options{Queue: s.queue, Secret: []byte(secret), Unhashed: plain, Sample: 1, Limits: func() []limits.Ref {
+		return []limits.Ref{{Domain: "api", Rule: "address", Limit: limit}}
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/limits"
 )
 
 // noMode takes an operator's mode back.
@@ -80,7 +81,7 @@ type modeAnswer struct {
 }
 
 // view returns how limits stand.
-func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
+func (m *modes) view(of []*limits.Limit) modeAnswer {
 	out := modeAnswer{Limits: []overlay.LimitMode{}, Waiting: []overlay.SwitchView{}}
 	for _, v := range m.overlay.Modes.Views() {
 		if v.Rules == nil {
@@ -89,13 +90,13 @@ func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
 	}
 	type id struct{ domain, rule, limit string }
 	at := map[id]int{}
-	for _, p := range limits {
-		key := id{p.Domain, p.Rule, p.Limit.Name}
+	for _, p := range of {
+		key := id{p.Rule.Domain, p.RuleName(), p.Limit.Name}
 		i, isThere := at[key] // a limit in words counts addresses and clients apart
 		if !isThere {
 			i, at[key] = len(out.Limits), len(out.Limits)
 			by := overlay.SettingOf(p.Limit)
-			l := overlay.LimitMode{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
+			l := overlay.LimitMode{Domain: p.Rule.Domain, Rule: p.RuleName(), Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
 				Changed: m.overlay.Modes.Of(p.Limit), Counts: map[string]uint64{}}
 			if l.Changed != nil {
 				l.Mode, l.Percent = l.Changed.Mode, 0
@@ -118,7 +119,7 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 	if c.reader.err != nil {
 		return c.reader.err
 	}
-	limits, fault := chooseLimits(m.overlay.Modes.LimitRefs(), q.domain, q.rule, q.limit)
+	chosen, fault := chooseLimits(m.overlay.Modes.Limits(), q.domain, q.rule, q.limit)
 	who := m.operators.author(r, q.reason)
 	switch {
 	case q.mode == noMode:
@@ -137,12 +138,12 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 		if s.Mode == overlay.Enforced {
 			s.Percent = cmp.Or(q.percent, 100)
 		}
-		err = m.overlay.Modes.Set(r.Context(), limits, s, time.Duration(q.seconds)*time.Second, who)
+		err = m.overlay.Modes.Set(r.Context(), chosen, s, time.Duration(q.seconds)*time.Second, who)
 	}
 	if err != nil {
 		return err
 	}
-	out := m.view(limits)
+	out := m.view(chosen)
 	var changed []overlay.SwitchView
 	for _, l := range out.Limits {
 		if l.Changed != nil {
@@ -156,35 +157,35 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 
 // chooseLimits returns the limits that words mean: those of a rule, or those of a
 // name; limit chooses one of several.
-func chooseLimits(all []overlay.LimitRef, domain, rule, limit string) ([]overlay.LimitRef, *inputError) {
-	var domains, rules, limits []string
-	var chosen []overlay.LimitRef
+func chooseLimits(all []*limits.Limit, domain, rule, limit string) ([]*limits.Limit, *inputError) {
+	var domains, rules, names []string
+	var chosen []*limits.Limit
 	add := func(list *[]string, s string) {
 		if !slices.Contains(*list, s) {
 			*list = append(*list, s)
 		}
 	}
-	byRule := slices.ContainsFunc(all, func(p overlay.LimitRef) bool { return p.Domain == domain && p.Rule == rule })
-	for _, p := range all {
-		add(&domains, p.Domain)
-		if p.Domain != domain {
+	byRule := slices.ContainsFunc(all, func(l *limits.Limit) bool { return l.Rule.Domain == domain && l.RuleName() == rule })
+	for _, l := range all {
+		add(&domains, l.Rule.Domain)
+		if l.Rule.Domain != domain {
 			continue
 		}
-		add(&rules, p.Rule)
-		add(&rules, p.Limit.Name)
-		if p.Rule != rule && (byRule || p.Limit.Name != rule) {
+		add(&rules, l.RuleName())
+		add(&rules, l.Limit.Name)
+		if l.RuleName() != rule && (byRule || l.Limit.Name != rule) {
 			continue
 		}
-		add(&limits, p.Limit.Name)
-		if limit == "" || p.Limit.Name == limit {
-			chosen = append(chosen, p)
+		add(&names, l.Limit.Name)
+		if limit == "" || l.Limit.Name == limit {
+			chosen = append(chosen, l)
 		}
 	}
 	switch {
 	case len(chosen) > 0:
 		var of []string
-		for _, p := range chosen {
-			add(&of, p.Rule)
+		for _, l := range chosen {
+			add(&of, l.RuleName())
 		}
 		if len(of) > 1 {
 			return nil, &inputError{fmt.Sprintf("limits of several rules are called %q%s", rule, some("", of)), "#/rule"}
@@ -192,10 +193,10 @@ func chooseLimits(all []overlay.LimitRef, domain, rule, limit string) ([]overlay
 		return chosen, nil
 	case !slices.Contains(domains, domain):
 		return nil, &inputError{fmt.Sprintf("there are no limits in a domain %q%s", domain, some(domain, domains)), "#/domain"}
-	case len(limits) == 0:
+	case len(names) == 0:
 		return nil, &inputError{fmt.Sprintf("there is no rule or limit %q in the domain %q%s", rule, domain, some(rule, rules)), "#/rule"}
 	}
-	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, some(limit, limits)), "#/limit"}
+	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, some(limit, names)), "#/limit"}
 }
 
 // some suggests what was meant, or says what there is, as far as that is little.
@@ -219,22 +220,22 @@ func (m *modes) list(r *http.Request) (any, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	all := m.overlay.Modes.LimitRefs()
-	var limits []overlay.LimitRef
+	all := m.overlay.Modes.Limits()
+	var chosen []*limits.Limit
 	switch {
 	case in["rule"] != "":
-		if limits, fault = chooseLimits(all, cmp.Or(in["domain"], m.domain), in["rule"], in["limit"]); fault != nil {
+		if chosen, fault = chooseLimits(all, cmp.Or(in["domain"], m.domain), in["rule"], in["limit"]); fault != nil {
 			fault.pointer = strings.TrimPrefix(fault.pointer, "#/")
 			return nil, fault
 		}
 	default:
 		for _, p := range all {
 			named := in["domain"] != "" || in["limit"] != ""
-			if (in["domain"] == "" || p.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
+			if (in["domain"] == "" || p.Rule.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
 				(named || m.overlay.Modes.Of(p.Limit) != nil) {
-				limits = append(limits, p)
+				chosen = append(chosen, p)
 			}
 		}
 	}
-	return m.view(limits), nil
+	return m.view(chosen), nil
 }

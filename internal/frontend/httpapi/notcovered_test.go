@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -184,7 +185,7 @@ func (c *coverage) refused(srv *server, r *weir.Request) bool {
 	return banned
 }
 
-func (c *coverage) domain(srv *server, set *rules.Set) {
+func (c *coverage) domain(srv *server, set *limits.Set) {
 	key := []string{"user", "ip", "path", "tier", "region", "of no rule"}[c.rnd.IntN(6)]
 	it := weir.Entry{Key: key, Value: "it"}
 	if coverValues[key] != nil {
@@ -209,7 +210,7 @@ func (c *coverage) domain(srv *server, set *rules.Set) {
 	}
 }
 
-func (c *coverage) key(srv *server, set *rules.Set) {
+func (c *coverage) key(srv *server, set *limits.Set) {
 	var es []weir.Entry
 	var limit *weir.Limit
 	var key string
@@ -298,7 +299,7 @@ func (c *coverage) lacks(said []string, r *weir.Request) string {
 
 // lists looks at the lists of keys that are said to be asked about without the ban: a
 // request by each is not refused, and all that there are are named.
-func (c *coverage) lists(srv *server, set *rules.Set, said []string, es []weir.Entry) {
+func (c *coverage) lists(srv *server, set *limits.Set, said []string, es []weir.Entry) {
 	c.t.Helper()
 	named := map[string]bool{}
 	cut, none := false, false

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -38,8 +39,8 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 		board = clocked.New(t)
 	}
 	laid := overlay.Options{Rules: rules, Board: board, Node: "n1"}
-	if limits, ok := rules.(weir.Limits); ok {
-		laid.LimitRefs = func() []overlay.LimitRef { return places(limits) }
+	if own, ok := rules.(weir.Limits); ok {
+		laid.Limits = func() []*limits.Limit { return rulesOf(own) }
 	}
 	if c, ok := store.(*clocked.Store); ok {
 		laid.Now = c.Now.Load
@@ -70,11 +71,11 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	return &server{srv, api, lim}
 }
 
-// places are limits as those of rules whose words are their algorithms.
-func places(limits weir.Limits) []overlay.LimitRef {
-	var out []overlay.LimitRef
-	for _, l := range limits {
-		out = append(out, overlay.LimitRef{Domain: "api", Rule: l.Algorithm.Name(), Limit: l})
+// rulesOf are limits as those of rules whose words are their algorithms.
+func rulesOf(own weir.Limits) []*limits.Limit {
+	var out []*limits.Limit
+	for _, l := range own {
+		out = append(out, &limits.Limit{Limit: l, Rule: &limits.Rule{Domain: "api", Path: l.Algorithm.Name(), File: "rules.yaml"}})
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 )
 
 // send decides a request of a key with facts and returns it, not yet recycled.
@@ -197,7 +198,7 @@ func TestIdentitiesAreHashed(t *testing.T) {
 	abouts := func(secret string) (string, *event.About) {
 		q := &kept{}
 		l := perMinute(1, nil)
-		o, err := event.New(event.Options{Queue: q, Secret: []byte(secret), Sample: 1, Limits: func() []event.Series { return nil }})
+		o, err := event.New(event.Options{Queue: q, Secret: []byte(secret), Sample: 1, Limits: func() []limits.Ref { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestHearingDoesNotAllocate(t *testing.T) {
 	s := memory.New(memory.Options{})
 	defer s.Close()
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }, Sample: 1})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }, Sample: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // What is decided on another clock is told with the times of that clock: a minute that is
@@ -21,7 +22,7 @@ func TestFlush(t *testing.T) {
 	queue := &kept{}
 	o, err := event.New(event.Options{
 		Queue: queue, Sample: 1, Unhashed: true, RollupEvery: 10 * time.Second, Now: func() time.Time { return time.UnixMicro(now.Load()) },
-		Limits: func() []event.Series { return []event.Series{{Domain: "d", Rule: "r", Limit: limit}} },
+		Limits: func() []limits.Ref { return []limits.Ref{{Domain: "d", Rule: "r", Limit: limit}} },
 	})
 	if err != nil {
 		t.Fatal(err)

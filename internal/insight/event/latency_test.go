@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -55,15 +56,15 @@ func TestLatencyIsTold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		defer store.Close()
-		limits := weir.Limits{weir.PerDay(1000, algorithm.TokenBucket), weir.PerMinute(1000, algorithm.FixedWindow)}
+		own := weir.Limits{weir.PerDay(1000, algorithm.TokenBucket), weir.PerMinute(1000, algorithm.FixedWindow)}
 		queue := NewLocal(1000)
 		var o *Observer
 		var err error
-		series := func() []Series { return []Series{{Limit: limits[0]}, {Limit: limits[1]}} }
+		series := func() []limits.Ref { return []limits.Ref{{Limit: own[0]}, {Limit: own[1]}} }
 		if o, err = New(Options{Queue: queue, Limits: series, Region: "eu-1", Sample: -1}); err != nil {
 			t.Fatal(err)
 		}
-		lim, err := weir.New(slow{store}, limits, weir.Options{Observers: []weir.Observer{o}})
+		lim, err := weir.New(slow{store}, own, weir.Options{Observers: []weir.Observer{o}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestLatencyIsTold(t *testing.T) {
 }
 
 func TestRegionIsBounded(t *testing.T) {
-	opt := Options{Queue: NewLocal(1), Limits: func() []Series { return nil }, Region: string(make([]byte, MaxRegion+1))}
+	opt := Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }, Region: string(make([]byte, MaxRegion+1))}
 	if _, err := New(opt); err == nil {
 		t.Error("a region of 64 bytes is taken")
 	}
@@ -144,7 +145,7 @@ func decided(t *testing.T, l *weir.Limit, sample int64) (*Observer, *weir.Limite
 			t.Error(err)
 		}
 	})
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }, Sample: sample})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return []limits.Ref{{Limit: l}} }, Sample: sample})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 )
 
 func compiled(t *testing.T) *weir.Limit {
@@ -122,7 +123,7 @@ func TestRoomy(t *testing.T) {
 // Decisions that found no room, and a queue that lags behind, cut arrivals.
 func TestLossCutsArrivals(t *testing.T) {
 	l := compiled(t)
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }, Sample: 1, Ring: 64, MaxBacklog: 160})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }, Sample: 1, Ring: 64, MaxBacklog: 160})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestLossCutsArrivals(t *testing.T) {
 // While records are put into words the ring is emptied too, into the next ones.
 func TestTellingLooksAfterTheRing(t *testing.T) {
 	l := compiled(t)
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }, Ring: 64})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }, Ring: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Options configures an Observer.
@@ -29,7 +30,7 @@ type Options struct {
 	// Limits returns the limits in use with their words; it is called at each
 	// roll-up and when a limit is met that was not known. It must be safe for
 	// concurrent use. Required.
-	Limits func() []Series
+	Limits func() []limits.Ref
 	// Node names this node. Zero means "node".
 	Node string
 	// Region is where this node is, told with each event; at most MaxRegion bytes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -44,7 +45,7 @@ func BenchmarkObserve(b *testing.B) {
 				}
 				r.Facts = c.facts
 			}
-			o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }})
+			o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -73,7 +74,7 @@ func BenchmarkDrain(b *testing.B) {
 	if err := l.Compile(); err != nil {
 		b.Fatal(err)
 	}
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return nil }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func BenchmarkTell(b *testing.B) {
 	if err := l.Compile(); err != nil {
 		b.Fatal(err)
 	}
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return []limits.Ref{{Limit: l}} }})
 	if err != nil {
 		b.Fatal(err)
 	}

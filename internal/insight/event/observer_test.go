@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -92,19 +93,19 @@ type testbed struct {
 	stop  func() error
 }
 
-// observe returns a limiter under limits on a clock that the test moves, or the
+// observe returns a limiter under its own limits on a clock that the test moves, or the
 // real one where now is nil.
-func observe(t *testing.T, now func() int64, opt event.Options, limits ...*weir.Limit) *testbed {
+func observe(t *testing.T, now func() int64, opt event.Options, own ...*weir.Limit) *testbed {
 	t.Helper()
 	b := &testbed{queue: &kept{}}
 	if opt.Queue == nil {
 		opt.Queue = b.queue
 	}
 	opt.Secret = []byte("0123456789abcdef")
-	opt.Limits = func() []event.Series {
-		var out []event.Series
-		for i, l := range limits {
-			out = append(out, event.Series{Domain: "d", Rule: fmt.Sprint("rule", i), Limit: l})
+	opt.Limits = func() []limits.Ref {
+		var out []limits.Ref
+		for i, l := range own {
+			out = append(out, limits.Ref{Domain: "d", Rule: fmt.Sprint("rule", i), Limit: l})
 		}
 		return out
 	}
@@ -112,7 +113,7 @@ func observe(t *testing.T, now func() int64, opt event.Options, limits ...*weir.
 	if b.Observer, err = event.New(opt); err != nil {
 		t.Fatal(err)
 	}
-	b.Limiter = limiterOf(t, b.Observer, now, limits...)
+	b.Limiter = limiterOf(t, b.Observer, now, own...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
@@ -524,7 +525,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	q, limits := &kept{}, func() []event.Series { return nil }
+	q, limits := &kept{}, func() []limits.Ref { return nil }
 	for name, opt := range map[string]event.Options{
 		"no queue":     {Limits: limits},
 		"no limits":    {Queue: q},

@@ -3,8 +3,6 @@ package event
 import (
 	"fmt"
 	"time"
-
-	"github.com/weirlimit/weir"
 )
 
 // Record tells what one client met under one limit: one decision, or several of
@@ -92,12 +90,6 @@ type Loss struct {
 	Rollups uint64 `json:"rollups"`
 	// Failed is how many requests the store could not decide at all.
 	Failed uint64 `json:"failed"`
-}
-
-// Series is a limit and the words of the rules file for it.
-type Series struct {
-	Domain, Rule string
-	Limit        *weir.Limit
 }
 
 // Event is what a queue carries: exactly one of Record, Rollup and Loss.

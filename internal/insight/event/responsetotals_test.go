@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -32,12 +33,12 @@ func answerAll(t *testing.T, lim *weir.Limiter, results []weir.Result) {
 func TestAnswersAreAllCounted(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()
-	limits := weir.Limits{weir.PerDay(100_000, algorithm.TokenBucket), weir.PerHour(100_000, algorithm.FixedWindow)}
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: limits[0]}, {Limit: limits[1]}} }, Sample: -1})
+	own := weir.Limits{weir.PerDay(100_000, algorithm.TokenBucket), weir.PerHour(100_000, algorithm.FixedWindow)}
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []limits.Ref { return []limits.Ref{{Limit: own[0]}, {Limit: own[1]}} }, Sample: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lim, err := weir.New(store, limits, weir.Options{Observers: []weir.Observer{o}})
+	lim, err := weir.New(store, own, weir.Options{Observers: []weir.Observer{o}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 )
 
 // roller makes roll-ups of what limits count anyway.
 type roller struct {
-	limits func() []Series
+	limits func() []limits.Ref
 	words  words
 	// reported is what each limit had counted at the last roll-up. A limit that is
 	// gone is read once more, and then forgotten.
@@ -29,7 +30,7 @@ type account struct {
 	meter  *meter // nil until it is metered
 }
 
-func newRoller(limits func() []Series) *roller {
+func newRoller(limits func() []limits.Ref) *roller {
 	return &roller{limits: limits, words: words{}, reported: map[*weir.Counters]*account{}}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/figures"
+	"github.com/weirlimit/weir/limits"
 )
 
 // LimitRef says which limit is meant, in the words of the rules file, and what it
@@ -26,10 +27,10 @@ type LimitRef struct {
 // words finds the words for limits. Limits that stand for one another (a soft
 // threshold, an override, the same limit before and after a reload) count on the
 // same counters, and have the same words.
-type words map[*weir.Counters]Series
+type words map[*weir.Counters]limits.Ref
 
 // add notes the words of limits.
-func (w words) add(limits []Series) {
+func (w words) add(limits []limits.Ref) {
 	for _, s := range limits {
 		w[s.Limit.Counters()] = s
 	}
@@ -48,7 +49,7 @@ func (w words) refOf(l *weir.Limit) LimitRef {
 }
 
 // LimitRefOf returns the place of a limit.
-func LimitRefOf(s Series) LimitRef {
+func LimitRefOf(s limits.Ref) LimitRef {
 	l := s.Limit
 	if weir.RefusesAll(l) {
 		return LimitRef{Domain: s.Domain, Rule: s.Rule, Limit: l.Name}

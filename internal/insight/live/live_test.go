@@ -18,11 +18,12 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/limits"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-func series(t testing.TB, rules ...string) (out []event.Series) {
+func series(t testing.TB, rules ...string) (out []limits.Ref) {
 	t.Helper()
 	for _, rule := range rules {
 		l := weir.PerMinute(10, algorithm.FixedWindow)
@@ -30,14 +31,14 @@ func series(t testing.TB, rules ...string) (out []event.Series) {
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, event.Series{Domain: "d", Rule: rule, Limit: l})
+		out = append(out, limits.Ref{Domain: "d", Rule: rule, Limit: l})
 	}
 	return out
 }
 
-func meter(t testing.TB, limits []event.Series) *live.Meter {
+func meter(t testing.TB, refs []limits.Ref) *live.Meter {
 	t.Helper()
-	all := func() []event.Series { return limits }
+	all := func() []limits.Ref { return refs }
 	o, err := event.New(event.Options{Queue: event.NewBroadcast(1), Limits: all})
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func FuzzFilter(f *testing.F) {
 type stand struct {
 	*httptest.Server
 	broadcast *event.Broadcast
-	limits    []event.Series
+	limits    []limits.Ref
 }
 
 func serve(t *testing.T, opt live.Options) *stand {

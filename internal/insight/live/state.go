@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // State is how a server stands.
@@ -78,7 +79,7 @@ type Source struct {
 	Region  string
 	Started time.Time
 	// Limits returns the limits in use. Required.
-	Limits func() []event.Series
+	Limits func() []limits.Ref
 	// Observer tells of loss and clients. Required.
 	Observer *event.Observer
 	// IsStoreUp reports whether the shared store answers. Nil means that there is none,

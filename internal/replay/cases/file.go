@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/internal/yamldoc"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -190,7 +191,7 @@ func (f *File) fits(configured bool) error {
 }
 
 // load loads the rules that the file is about.
-func (f *File) load(opt rules.Options) (*rules.Set, error) {
+func (f *File) load(opt rules.Options) (*limits.Set, error) {
 	paths := make([]string, len(f.Rules))
 	for i, p := range f.Rules {
 		if paths[i] = p; !filepath.IsAbs(p) {

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -54,7 +55,7 @@ func Run(name string, gw Gateway) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var set *rules.Set
+	var set *limits.Set
 	var by weir.Rules
 	if gw != nil {
 		by = gw.Rules()

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -38,7 +39,7 @@ type Decision struct {
 // of it.
 type Traffic struct {
 	From, To  time.Time
-	Rules     []event.Series
+	Rules     []limits.Ref
 	Decisions []Decision
 	Events    []event.Event
 }
@@ -69,7 +70,7 @@ func Make(t *testing.T, sample int64) *Traffic {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)))
 		tr.From = time.Now().UTC()
-		tr.Rules = []event.Series{
+		tr.Rules = []limits.Ref{
 			{Domain: "api", Rule: "remote_address", Limit: limit(60, time.Minute, algorithm.FixedWindow, false)},
 			{Domain: "api", Rule: "user", Limit: limit(5, time.Second, algorithm.TokenBucket, false)},
 			{Domain: "api", Rule: "path_/login", Limit: limit(20, time.Minute, algorithm.SlidingWindow, true)},
@@ -111,13 +112,13 @@ type node struct {
 
 func newNode(t *testing.T, tr *Traffic, name string, sample int64) *node {
 	n := &node{name: name, t: t, tr: tr}
-	series := make([]event.Series, len(tr.Rules))
+	series := make([]limits.Ref, len(tr.Rules))
 	for i, s := range tr.Rules {
 		l := limit(s.Limit.Count, s.Limit.Period, s.Limit.Algorithm, s.Limit.Shadow)
 		n.limits = append(n.limits, l)
-		series[i] = event.Series{Domain: s.Domain, Rule: s.Rule, Limit: l}
+		series[i] = limits.Ref{Domain: s.Domain, Rule: s.Rule, Limit: l}
 	}
-	o, err := event.New(event.Options{Queue: n, Limits: func() []event.Series { return series }, Node: name, Unhashed: true, Sample: sample,
+	o, err := event.New(event.Options{Queue: n, Limits: func() []limits.Ref { return series }, Node: name, Unhashed: true, Sample: sample,
 		Secret: []byte("0123456789abcdef"), Ring: 1 << 16})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 )
 
 // kept is a queue that keeps records.
@@ -92,9 +93,9 @@ func TestRecorderTellsWhatObserversDo(t *testing.T) {
 	}
 	queue, s := &kept{}, cast()
 	bubble.Test(t, func(t *testing.T) {
-		observer, err := event.New(event.Options{Queue: queue, Unhashed: true, Sample: 1, Secret: make([]byte, 16), Limits: func() (out []event.Series) {
+		observer, err := event.New(event.Options{Queue: queue, Unhashed: true, Sample: 1, Secret: make([]byte, 16), Limits: func() (out []limits.Ref) {
 			for _, r := range s.Rules {
-				out = append(out, event.Series{Domain: "traffic", Rule: r.Name, Limit: r.Limit})
+				out = append(out, limits.Ref{Domain: "traffic", Rule: r.Name, Limit: r.Limit})
 			}
 			return out
 		}})

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -79,7 +80,7 @@ func hour(t *testing.T) (from time.Time, minutes []passed, events slice) {
 			t.Fatal(err)
 		}
 		observer, err := event.New(event.Options{Queue: queue, Sample: 100, Secret: make([]byte, 16), Every: time.Minute,
-			Limits: func() []event.Series { return []event.Series{{Domain: "traffic", Rule: "all", Limit: limit}} }})
+			Limits: func() []limits.Ref { return []limits.Ref{{Domain: "traffic", Rule: "all", Limit: limit}} }})
 		if err != nil {
 			t.Fatal(err)
 		}

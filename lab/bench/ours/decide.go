@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -55,7 +56,7 @@ func (c Case) Limits(every time.Duration, burst int64) weir.Limits {
 
 // Set returns the rules of c as compiled from a rules file, in which they apply
 // to every user of every tenant. every and burst are of the wide limit.
-func (c Case) Set(every time.Duration, burst int64) (*rules.Set, error) {
+func (c Case) Set(every time.Duration, burst int64) (*limits.Set, error) {
 	text := "domain: " + domain + "\ndescriptors:\n  - key: tenant\n    descriptors:\n      - key: user\n        limits:\n"
 	for i, name := range c.limits {
 		how := fmt.Sprintf("limit: 1/%s, burst: %d, algorithm: token_bucket", rules.FormatPeriod(every), burst)

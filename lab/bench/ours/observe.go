@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/lab/bench/load"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -45,7 +46,7 @@ func (c Observed) Open(observed bool) (ask func() bool, done func() error, err e
 	var opt weir.Options
 	stop := func() error { return nil }
 	if observed {
-		o, err := event.New(event.Options{Queue: taker{}, Limits: func() []event.Series { return []event.Series{{Limit: limit}} }})
+		o, err := event.New(event.Options{Queue: taker{}, Limits: func() []limits.Ref { return []limits.Ref{{Limit: limit}} }})
 		if err != nil {
 			return nil, nil, err
 		}

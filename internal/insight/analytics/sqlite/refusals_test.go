@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
 	"github.com/weirlimit/weir/internal/testing/race"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -181,7 +182,7 @@ func (q *tap) Publish(ctx context.Context, batch []event.Event) error {
 // node decides, tells and keeps in one process, as `weir serve` does by default.
 type node struct {
 	*weir.Limiter
-	set      *rules.Set
+	set      *limits.Set
 	observer *event.Observer
 	queue    *tap
 	service  *analytics.Service
@@ -231,10 +232,10 @@ func newNode(t *testing.T, path string, rollupEvery time.Duration) *node {
 	return n
 }
 
-func (n *node) series() []event.Series {
-	var out []event.Series
-	for _, p := range n.set.LimitRefs() {
-		out = append(out, event.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
+func (n *node) series() []limits.Ref {
+	var out []limits.Ref
+	for _, p := range n.set.Refs() {
+		out = append(out, limits.Ref{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out
 }
