@@ -102,17 +102,15 @@ func Repair(b []byte, d protoreflect.MessageDescriptor, depth int) {
 }
 
 // Entry reads the field as a message of a key and a value, the fields 1 and 2, as
-// descriptors of requests have them. The value need not be UTF-8 if any is true: Envoy
-// copies there what its clients send. The strings share the field's bytes.
-func (f *Field) Entry(any bool) (e weir.Entry, err error) {
+// descriptors of requests have them. The value need not be UTF-8: Envoy copies there
+// what its clients send. The strings share the field's bytes.
+func (f *Field) Entry() (e weir.Entry, err error) {
 	err = Each(f.Bytes, func(part Field) (err error) {
 		switch {
 		case part.Is(1, protowire.BytesType):
 			e.Key, err = part.Text()
-		case any && part.Is(2, protowire.BytesType):
-			e.Value = part.raw()
 		case part.Is(2, protowire.BytesType):
-			e.Value, err = part.Text()
+			e.Value = part.raw()
 		}
 		return err
 	})

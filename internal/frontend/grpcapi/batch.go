@@ -14,8 +14,8 @@ import (
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
-// checkBatch is the method's handler, as generated code has it but for the
-// messages, which read and write themselves: generated ones would cost more than
+// checkBatch is the method's handler, as generated code has it but for tables and
+// answers, which read and write themselves: generated ones would cost more than
 // the decisions (BenchmarkCheckBatch in lab/bench/).
 func checkBatch(srv any, ctx context.Context, read func(any) error, around grpc.UnaryServerInterceptor) (any, error) {
 	b := srv.(*Service).batches.Get().(*batch)
@@ -38,54 +38,32 @@ func checkBatch(srv any, ctx context.Context, read func(any) error, around grpc.
 // batch is one call of CheckBatch, and the memory for it.
 type batch struct {
 	service *Service
-	data    mem.Buffer // what the strings point into; nil when there is none
+	data    mem.Buffer // what the strings of the table point into; nil when there is none
 
-	// The question as it came: the entries of all checks in one list.
-	entries []weir.Entry
-	checks  []check
-	descs   []descriptor
+	// The question as it came: a table, or a list, which generated code reads.
 	table   table
 	tabular bool // there is a table
+	listed  int  // how many checks there are, of which list may have none
+	list    weirpb.CheckBatchRequest
 
 	// The question as it is asked.
-	reqs []*weir.Request
+	reqs    []*weir.Request
+	entries []weir.Entry // of the table's rows
 
 	answers columns
 	out     []byte
 }
 
-// check is a CheckRequest as it came.
-type check struct {
-	head
-	from, to int // its descriptors
-}
-
-// head is what checks and tables have in common.
-type head struct {
+// table is a CheckTable as it came.
+type table struct {
 	domain      string
-	lease       string
-	cost        int64
-	hasCost     bool
+	keys        []string
+	values      []string
+	costs       []int64
 	priority    uint32
 	hasPriority bool
 	peek        bool
 	strict      bool
-}
-
-// descriptor is a Descriptor as it came.
-type descriptor struct {
-	from, to int // its entries
-	cost     int64
-	hasCost  bool
-	peek     bool
-}
-
-// table is a CheckTable as it came.
-type table struct {
-	head
-	keys   []string
-	values []string
-	costs  []int64
 }
 
 // Encoded implements grpcserver.Message.
@@ -103,20 +81,20 @@ func (b *batch) Sent() {
 	clear(b.reqs)
 	// Strings that point into data must not outlive it.
 	clear(b.entries)
-	clear(b.checks)
 	clear(b.table.keys)
 	clear(b.table.values)
 	if b.data != nil {
 		b.data.Free()
 		b.data = nil
 	}
-	b.reqs, b.entries, b.checks, b.descs = b.reqs[:0], b.entries[:0], b.checks[:0], b.descs[:0]
+	b.reqs, b.entries = b.reqs[:0], b.entries[:0]
 	b.table = table{keys: b.table.keys[:0], values: b.table.values[:0], costs: b.table.costs[:0]}
-	b.tabular = false
+	b.tabular, b.listed = false, 0
+	b.list.Reset()
 	b.answers.reset()
 	b.out = b.out[:0]
-	const entry, text, check, desc = 32, 16, 112, 40 // bytes, about
-	if cap(b.out)+entry*cap(b.entries)+text*cap(b.table.values)+check*cap(b.checks)+desc*cap(b.descs) <= keepBytes {
+	const entry, text = 32, 16 // bytes
+	if cap(b.out)+entry*cap(b.entries)+text*cap(b.table.values) <= keepBytes {
 		b.service.batches.Put(b)
 	}
 }
@@ -153,56 +131,27 @@ func (b *batch) at(i int) string {
 
 // ask makes the requests.
 func (b *batch) ask() error {
-	switch n := len(b.checks); {
-	case b.tabular && n > 0:
+	switch {
+	case b.tabular && b.listed > 0:
 		return bad("table", "stands in place of checks, not beside them")
 	case b.tabular:
 		return b.askTable()
-	case n == 0 || n > checks.MaxRequests:
+	case b.listed == 0 || b.listed > checks.MaxRequests:
 		return bad("checks", fmt.Sprintf("must be from 1 to %d", checks.MaxRequests))
 	}
-	for i := range b.checks {
-		if f := b.askCheck(&b.checks[i]); f != nil {
+	for i, c := range b.list.Checks {
+		if f := b.service.fill(b.acquire(), questionOf(c)); f != nil {
 			return f.status(b.at(i))
 		}
 	}
 	return nil
 }
 
-// begin makes a request of what h says.
-func (b *batch) begin(h *head) (*weir.Request, *fault) {
-	s := b.service
-	r := s.limiter.Acquire()
+// acquire returns a request of this batch.
+func (b *batch) acquire() *weir.Request {
+	r := b.service.limiter.Acquire()
 	b.reqs = append(b.reqs, r)
-	priority := s.opt.Priority
-	if h.hasPriority {
-		priority = int(min(h.priority, checks.MaxPriority+1))
-	}
-	var cost *int64
-	if h.hasCost {
-		cost = &h.cost
-	}
-	return r, s.head(r, h.domain, cost, priority, h.peek, h.lease)
-}
-
-func (b *batch) askCheck(c *check) *fault {
-	r, f := b.begin(&c.head)
-	if f != nil {
-		return f
-	}
-	descs := b.descs[c.from:c.to]
-	if len(descs) == 0 || len(descs) > checks.MaxDescriptors {
-		return &fault{"descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors)}
-	}
-	for i := range descs {
-		d := &descs[i]
-		out := weir.Descriptor{Entries: b.entries[d.from:d.to:d.to], Peek: d.peek}
-		if f := finish(&out, d.hasCost, d.cost); f != nil {
-			return &fault{fmt.Sprintf("descriptors[%d].%s", i, f.field), f.detail}
-		}
-		r.Descriptors = append(r.Descriptors, out)
-	}
-	return b.service.strictly(r, c.strict)
+	return r
 }
 
 func (b *batch) askTable() error {
@@ -224,25 +173,38 @@ func (b *batch) askTable() error {
 		}
 	}
 	for row := range rows {
-		if t.hasCost = len(t.costs) > 0; t.hasCost {
-			t.cost = t.costs[min(row, len(t.costs)-1)]
+		if err := b.askRow(row); err != nil {
+			return err
 		}
-		r, f := b.begin(&t.head)
-		if f != nil {
-			return f.status(b.at(row))
+	}
+	return nil
+}
+
+func (b *batch) askRow(row int) error {
+	t, s := &b.table, b.service
+	var cost *int64
+	if n := len(t.costs); n > 0 {
+		cost = &t.costs[min(row, n-1)]
+	}
+	var priority *uint32
+	if t.hasPriority {
+		priority = &t.priority
+	}
+	r := b.acquire()
+	if f := s.head(r, t.domain, cost, priority, t.peek, ""); f != nil {
+		return f.status(b.at(row))
+	}
+	k, from := len(t.keys), len(b.entries)
+	for i, v := range t.values[row*k : (row+1)*k] {
+		if len(v) > checks.MaxValue {
+			return bad(fmt.Sprintf("table.values[%d]", row*k+i), fmt.Sprintf("must have at most %d bytes", checks.MaxValue))
 		}
-		from := len(b.entries)
-		for i, v := range t.values[row*k : (row+1)*k] {
-			if len(v) > checks.MaxValue {
-				return bad(fmt.Sprintf("table.values[%d]", row*k+i), fmt.Sprintf("must have at most %d bytes", checks.MaxValue))
-			}
-			b.entries = append(b.entries, weir.Entry{Key: t.keys[i], Value: v})
-		}
-		to := len(b.entries)
-		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:to:to]})
-		if f := b.service.strictly(r, t.strict); f != nil {
-			return f.status(b.at(row))
-		}
+		b.entries = append(b.entries, weir.Entry{Key: t.keys[i], Value: v})
+	}
+	to := len(b.entries)
+	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:to:to]})
+	if f := s.strictly(r, t.strict); f != nil {
+		return f.status(b.at(row))
 	}
 	return nil
 }

@@ -3,71 +3,30 @@ package grpcapi
 import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// Decode implements grpcserver.Message: it reads a CheckBatchRequest as generated
-// code does. The strings point into data.
+// Decode implements grpcserver.Message: it reads a CheckBatchRequest. The strings of a
+// table point into data; a list is read by generated code, unless it is too long.
 func (b *batch) Decode(data mem.Buffer) error {
 	b.data = data
-	return wire.Each(data.ReadOnlyData(), func(f wire.Field) error {
+	err := wire.Each(data.ReadOnlyData(), func(f wire.Field) error {
 		switch {
 		case f.Is(1, protowire.BytesType):
-			return b.readCheck(f.Bytes)
+			b.listed++
 		case f.Is(2, protowire.BytesType):
 			b.tabular = true
 			return b.table.read(f.Bytes)
 		}
 		return nil
 	})
-}
-
-func (b *batch) readCheck(p []byte) (err error) {
-	c := check{from: len(b.descs)}
-	err = wire.Each(p, func(f wire.Field) (err error) {
-		switch {
-		case f.Is(1, protowire.BytesType):
-			c.domain, err = f.Text()
-		case f.Is(2, protowire.BytesType):
-			err = b.readDescriptor(f.Bytes)
-		case f.Is(3, protowire.VarintType):
-			c.cost, c.hasCost = int64(f.N), true
-		case f.Is(4, protowire.VarintType):
-			c.priority, c.hasPriority = uint32(f.N), true
-		case f.Is(5, protowire.VarintType):
-			c.peek = f.N != 0
-		case f.Is(6, protowire.BytesType):
-			c.lease, err = f.Text()
-		case f.Is(7, protowire.VarintType):
-			c.strict = f.N != 0
-		}
+	if err != nil || b.listed == 0 || b.listed > checks.MaxRequests {
 		return err
-	})
-	c.to = len(b.descs)
-	b.checks = append(b.checks, c)
-	return err
-}
-
-func (b *batch) readDescriptor(p []byte) (err error) {
-	d := descriptor{from: len(b.entries)}
-	err = wire.Each(p, func(f wire.Field) (err error) {
-		switch {
-		case f.Is(1, protowire.BytesType):
-			var e weir.Entry
-			e, err = f.Entry(false)
-			b.entries = append(b.entries, e)
-		case f.Is(2, protowire.VarintType):
-			d.cost, d.hasCost = int64(f.N), true
-		case f.Is(3, protowire.VarintType):
-			d.peek = f.N != 0
-		}
-		return err
-	})
-	d.to = len(b.entries)
-	b.descs = append(b.descs, d)
-	return err
+	}
+	return proto.Unmarshal(data.ReadOnlyData(), &b.list)
 }
 
 // read reads a CheckTable on top of what t holds: that is what a second one in

@@ -34,28 +34,31 @@ type question struct {
 // be none.
 func (s *Service) ask(q *question) (*weir.Request, error) {
 	req := s.limiter.Acquire()
-	if err := s.fill(req, q); err != nil {
+	if f := s.fill(req, q); f != nil {
 		s.limiter.Recycle(req)
-		return nil, err
+		return nil, f.status("")
 	}
 	return req, nil
 }
 
-func (s *Service) fill(req *weir.Request, q *question) error {
-	priority := s.opt.Priority
-	if q.priority != nil {
-		priority = int(min(*q.priority, checks.MaxPriority+1))
-	}
-	if f := s.head(req, q.domain, q.cost, priority, q.peek, q.lease); f != nil {
-		return f.status("")
+// questionOf returns what a check asks.
+func questionOf(in *weirpb.CheckRequest) *question {
+	return &question{domain: in.GetDomain(), descriptors: in.GetDescriptors(), cost: in.Cost, priority: in.Priority,
+		peek: in.GetPeek(), lease: in.GetLease(), strict: in.GetStrict()}
+}
+
+// fill makes req the request that q asks about.
+func (s *Service) fill(req *weir.Request, q *question) *fault {
+	if f := s.head(req, q.domain, q.cost, q.priority, q.peek, q.lease); f != nil {
+		return f
 	}
 	switch {
 	case q.spends && req.Verb == weir.Peek:
-		return bad("cost", "must be at least 1: looking holds nothing")
+		return &fault{"cost", "must be at least 1: looking holds nothing"}
 	case q.holds && q.lease == "":
-		return bad("lease", "is missing")
+		return &fault{"lease", "is missing"}
 	case len(q.descriptors) == 0 || len(q.descriptors) > checks.MaxDescriptors:
-		return bad("descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors))
+		return &fault{"descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors)}
 	}
 	for i, d := range q.descriptors {
 		out := weir.Descriptor{Peek: d.GetPeek(), Entries: make([]weir.Entry, 0, len(d.GetEntries()))}
@@ -63,14 +66,11 @@ func (s *Service) fill(req *weir.Request, q *question) error {
 			out.Entries = append(out.Entries, weir.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
 		if f := finish(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
-			return f.status(fmt.Sprintf("descriptors[%d].", i))
+			return &fault{fmt.Sprintf("descriptors[%d].%s", i, f.field), f.detail}
 		}
 		req.Descriptors = append(req.Descriptors, out)
 	}
-	if f := s.strictly(req, q.strict); f != nil {
-		return f.status("")
-	}
-	return nil
+	return s.strictly(req, q.strict)
 }
 
 // strictly says what is wrong with a strict request that the rules do not have.
@@ -85,7 +85,11 @@ func (s *Service) strictly(req *weir.Request, strict bool) *fault {
 }
 
 // head fills in what a question has beside its descriptors.
-func (s *Service) head(req *weir.Request, domain string, cost *int64, priority int, peek bool, lease string) *fault {
+func (s *Service) head(req *weir.Request, domain string, cost *int64, asked *uint32, peek bool, lease string) *fault {
+	priority := s.opt.Priority
+	if asked != nil {
+		priority = int(min(*asked, checks.MaxPriority+1))
+	}
 	req.Domain, req.Priority, req.Lease, req.Facts = cmp.Or(domain, s.opt.Domain), priority, lease, checks.Facts(req)
 	if peek {
 		req.Verb = weir.Peek

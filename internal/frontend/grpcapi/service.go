@@ -86,8 +86,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Check implements weirpb.LimitServiceServer.
 func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
-		peek: in.Peek, lease: in.Lease, strict: in.Strict})
+	req, err := s.ask(questionOf(in))
 	if err != nil {
 		return nil, err
 	}

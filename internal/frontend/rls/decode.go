@@ -53,7 +53,7 @@ func (c *call) readDescriptor(b []byte) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			var e weir.Entry
-			e, err = f.Entry(true)
+			e, err = f.Entry()
 			c.entries = append(c.entries, e)
 		case f.Is(2, protowire.BytesType):
 			d.limited = true

@@ -291,8 +291,8 @@ type CheckBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Up to 1000. Either checks or a table.
 	Checks []*CheckRequest `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
-	// Checks that differ in the values of their entries and their costs alone: a
-	// tenth of the bytes, and of the work.
+	// Checks that differ in the values of their entries and their costs alone: half
+	// the bytes, and half the work.
 	Table         *CheckTable `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
