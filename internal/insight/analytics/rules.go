@@ -36,9 +36,6 @@ type ruleEntry struct {
 	demands    []int64   // of sampled clients, in their busiest period
 	classified []advice.Client
 	shadow     bool
-	// stricter is the limit that decides what this one refuses, nil if that is this
-	// one, or is not known.
-	stricter *advice.Stricter
 }
 
 func readRuleBook(r *reader) *ruleBook {
@@ -51,7 +48,6 @@ func readRuleBook(r *reader) *ruleBook {
 	b.count()
 	b.keys()
 	b.clients()
-	b.stricter()
 	b.sampled()
 	b.classify()
 	return b
@@ -234,7 +230,7 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 		Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
 		Burst: f.Burst, Kind: kindOf(f.Rule), Shadow: e.shadow, From: from, To: minTime(time.Unix(r.to, 0), r.now).UTC(),
 		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
-		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
+		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive,
 		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P95: quantile(e.demands, 95), Max: quantile(e.demands, 100)},
 		Clients: e.classified, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
 	})

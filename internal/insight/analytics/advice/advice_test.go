@@ -20,15 +20,11 @@ func figures(t *testing.T, c *traffic.Cast, rule string) *advice.Figures {
 	t.Helper()
 	s := c.Make()
 	var table traffic.Table
-	answered := map[string]int64{} // by which rules' limits requests were refused
 	minutes := map[int64]bool{}
 	var decisive int64
 	recorder := traffic.Recorder{Sample: 1, Emit: func(r *event.Record) {
 		table.Add(r)
 		refused := r.Outcome == weir.Refused.String() || r.Outcome == weir.ShadowRefused.String()
-		if r.Outcome == weir.Refused.String() {
-			answered[r.Rule] += r.Decisive
-		}
 		if r.Rule == rule {
 			m := r.First.Unix() / 60
 			minutes[m] = minutes[m] || refused
@@ -47,11 +43,6 @@ func figures(t *testing.T, c *traffic.Cast, rule string) *advice.Figures {
 		Kind: verdict.Kind(s.Rules[i].Kind), Shadow: l.Shadow, From: from, To: to,
 		Allowed: int64(l.Counters().Load(weir.Allowed)), Refused: int64(l.Counters().Load(weir.Refused)),
 		ShadowRefused: int64(l.Counters().Load(weir.ShadowRefused)), Decisive: decisive}
-	for other, n := range answered {
-		if other != rule && n > 0 {
-			f.Stricter = &advice.Stricter{Rule: other, Limit: other, Decisions: n}
-		}
-	}
 	var peaks []int64
 	for _, c := range table.Cases(s) {
 		if c.Rule.Name != rule {
@@ -125,7 +116,7 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 		{"the same limit twice",
 			traffic.Cast{Rules: []*traffic.Rule{perMinute("address", traffic.Address, 60, algorithm.SlidingWindow), perMinute("again", traffic.Address, 60, algorithm.SlidingWindow)},
 				Actors: map[string]int{"script": 3, "scanner": 2}},
-			"again", []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, []string{"address was", "never the answer"}},
+			"again", []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, []string{"never the answer", "always stricter"}},
 		{"a limit that nobody comes near",
 			traffic.Cast{Rules: []*traffic.Rule{perMinute("address", traffic.Address, 5000, algorithm.SlidingWindow)}, Units: 6, Period: time.Minute, Length: 26 * time.Hour,
 				Actors: map[string]int{"visitor": 1, "prober": 21}},

@@ -88,12 +88,7 @@ func (a *Answer) busy(f *Figures) {
 	}
 	if !f.Shadow && f.Refused >= someRefusals && f.Decisive == 0 {
 		a.badge(NeverDecisive)
-		if s := f.Stricter; s != nil && s.Decisions*2 > f.Refused {
-			a.addStep(Remove, 0, 0, "It refused %s and was never the answer: %s was, in %d of them. It is always stricter, so this one can go.",
-				count(f.Refused, "request"), s.name(), s.Decisions)
-		} else {
-			a.addStep(Remove, 0, 0, "It refused %s and was never the answer: other limits are always stricter, so this one can go.", count(f.Refused, "request"))
-		}
+		a.addStep(Remove, 0, 0, "It refused %s and was never the answer: other limits are always stricter, so this one can go.", count(f.Refused, "request"))
 		return
 	}
 	by, all := f.parts()

@@ -29,9 +29,6 @@ type Figures struct {
 	Refused       int64
 	ShadowRefused int64
 	Decisive      int64
-	// Stricter is the limit that answered most of the requests that this one
-	// refused without being decisive. Nil where it is not known.
-	Stricter *Stricter
 
 	// Sample is what sampled clients asked for in their busiest period, limited or
 	// not.
@@ -51,14 +48,6 @@ type Client struct {
 	Evidence *verdict.Evidence
 	// Verdict has the Class that an operator said, if one did.
 	Verdict verdict.Verdict
-}
-
-// Stricter is another limit that refuses before this one does.
-type Stricter struct {
-	Rule, Limit string
-	// Decisions is in how many of this limit's refusals it was the request's answer, at
-	// least.
-	Decisions int64
 }
 
 // Quantiles of what clients asked for in their busiest period, in units. 95 in 100 of

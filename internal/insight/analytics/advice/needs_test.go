@@ -82,10 +82,6 @@ func TestNeeds(t *testing.T) {
 		{"about to be hit", with(idle, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight, advice.NeverHit}, nil, "one sampled client in twenty"},
 
 		{"never decisive", twice, []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, "other limits are always stricter"},
-		{"never decisive, by one limit", with(twice, func(f *advice.Figures) { f.Stricter = &advice.Stricter{Rule: "s", Limit: "t", Decisions: 501} }),
-			[]advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, "s t was, in 501 of them"},
-		{"never decisive, by several", with(twice, func(f *advice.Figures) { f.Stricter = &advice.Stricter{Rule: "s", Limit: "s", Decisions: 500} }),
-			[]advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, "other limits are always stricter"},
 		{"decisive once", with(twice, func(f *advice.Figures) { f.Decisive = 1 }), nil, nil, "nothing in the figures"},
 		{"few refusals", with(twice, func(f *advice.Figures) { f.Refused = 99 }), nil, nil, "99 refusals, too few"},
 

@@ -16,14 +16,6 @@ func (f *Figures) allows() string {
 	return fmt.Sprintf("%d per %s", f.Allowance, unit)
 }
 
-// name is the other limit in words.
-func (s *Stricter) name() string {
-	if s.Limit == "" || s.Limit == s.Rule {
-		return s.Rule
-	}
-	return s.Rule + " " + s.Limit
-}
-
 // count is a number of things. The plural is the singular with an s, unless it is
 // given.
 func count(n int64, one string, more ...string) string {
