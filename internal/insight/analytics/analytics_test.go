@@ -1,7 +1,10 @@
 package analytics_test
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -179,4 +182,32 @@ func TestTrim(t *testing.T) {
 	if n := o.Totals.Counts["refused"]; n != 20*500 {
 		t.Errorf("%d refused", n)
 	}
+}
+
+// slow is a database that reads for as long as it may.
+type slow struct{ analytics.Database }
+
+func (slow) View(ctx context.Context, _ func(analytics.Tx) error) error {
+	<-ctx.Done()
+	return errors.New("interrupted")
+}
+
+// A report that takes too long says so, and what to ask for.
+func TestSlowReport(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		db, err := sqlite.Open(t.Context(), sqlite.Memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		s, err := analytics.New(slow{db}, analytics.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := httptest.NewRecorder()
+		s.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/v1/analytics/overview?from=-30d", nil))
+		if rec.Code != 503 || !strings.Contains(rec.Body.String(), "has not answered in 30s: give a shorter range") {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+	})
 }

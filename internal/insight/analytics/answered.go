@@ -86,10 +86,6 @@ func readResponses(r *reader) map[name]bool {
 	if len(out) > 0 {
 		return out
 	}
-	r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}, merged: true}, func(l *clientLine) {
-		if l.n[cAnswers] > 0 {
-			out[nameOf(r.byID[l.limit])] = true
-		}
-	})
+	r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{merged: true, condition: "answers > 0"}, func(l *clientLine) { out[nameOf(r.byID[l.limit])] = true })
 	return out
 }

@@ -107,7 +107,6 @@ func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 // mergeClients puts clients of a limit that stand behind another into one row, as
 // many as a step has, and returns how many those were.
 func mergeClients(in *statements, g group, limit int64, last *clientRank) (gone int) {
-	in.exec(touchBlock, int64(g.grain), floor(g.at, blockSeconds(g.grain)), limit)
 	rest := none()
 	var line clientLine
 	columns, read := allColumns.columns()

@@ -153,6 +153,9 @@ func (s *Service) handle(q question) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
 		defer cancel()
 		out, err := q.report(ctx, s, a)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = errors.Join(ctx.Err(), err) // which databases call by other names
+		}
 		switch {
 		case err != nil:
 			s.failed(w, err)
@@ -226,8 +229,12 @@ func (s *Service) failed(w http.ResponseWriter, err error) {
 	if !errors.Is(err, context.Canceled) && !s.outage.IsReported() && s.faults.IsDue() {
 		s.opt.Log.Warn("query failed", "err", err)
 	}
+	detail := "the database does not answer; see the log"
+	if errors.Is(err, context.DeadlineExceeded) {
+		detail = "the database has not answered in " + maxAnswerTime.String() + ": give a shorter range, or see the log"
+	}
 	w.Header().Set("Retry-After", "1")
-	problem(w, http.StatusServiceUnavailable, "the database does not answer; see the log", "")
+	problem(w, http.StatusServiceUnavailable, detail, "")
 }
 
 // problem answers with a problem document.

@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -115,24 +114,19 @@ func readRateClients(r *reader, windowMS int64) []*rateClient {
 
 // findNewestRows returns since when there are at most so many rows of clients, and says so if
 // that is not all of the range.
-func findNewestRows(r *reader, most int) (from int64) {
-	counts := map[int64]int{}
-	rows := 0
-	r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) {
-		counts[l.at]++
-		rows++
-	})
+func findNewestRows(r *reader, most int64) int64 {
+	w := r.clientsOf(r.clientGrain(), r.from, r.to)
+	w.and("client <> ''")
+	rows, from := int64(0), r.to
+	r.query(func(row Row) {
+		if rows += row.Int(1); rows <= most || from == r.to {
+			from = row.Int(0)
+		}
+	}, `SELECT at, COUNT(*) FROM clients`+r.byClient()+w.text+` GROUP BY at ORDER BY at DESC`, w.args...)
 	if rows <= most {
 		return r.from
 	}
-	r.missing = append(r.missing, "rates are of the newest "+strconv.Itoa(most)+" rows of clients")
-	from, rows = r.to, 0
-	for _, at := range slices.Backward(slices.Sorted(maps.Keys(counts))) {
-		if rows += counts[at]; rows > most && from < r.to {
-			break
-		}
-		from = at
-	}
+	r.missing = append(r.missing, "rates are of the newest "+strconv.FormatInt(most, 10)+" rows of clients")
 	return from
 }
 

@@ -58,9 +58,9 @@ func (r *reader) chooseMode() {
 	r.chosen = slices.DeleteFunc(r.chosen, func(id int64) bool { return shadow[id] != (r.mode == "shadow") })
 }
 
-// clientsOf adds that a row of a client is one that is meant.
-func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
-	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
+// clientsOf are the rows of the clients that are meant.
+func (r *reader) clientsOf(g Grain, from, to int64) *where {
+	w := rowsOf(g, from, to)
 	r.limitsOf(w, "limit_id")
 	if r.keys != nil {
 		w.in("client", r.keys, false)
@@ -69,6 +69,7 @@ func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 	w.in("tier", r.tiers, false)
 	w.in("path", r.paths, true)
 	w.in("agent", r.agents, false)
+	return w
 }
 
 // sketchRows calls each with the sketches of the range, packed, with the limit.

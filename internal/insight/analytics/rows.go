@@ -26,8 +26,6 @@ var (
 	latenciesTable = tableOf("latencies", "grain", "at", "limit_id", "node", "region")
 	responsesTable = tableOf("answered", "grain", "at", "limit_id", "node", "region")
 	sketchesTable  = tableOf("sketches", "grain", "at", "limit_id", "kind")
-	blocksTable    = tableOf("client_blocks", "grain", "at", "limit_id")
-	columnsTable   = tableOf("client_columns", "grain", "at", "limit_id", "name")
 	clientsTable   = tableOf("clients", "grain", "at", "limit_id", "client")
 	wordsTable     = tableOf("words", "at", "limit_id", "kind", "word")
 	arrivalsTable  = tableOf("arrivals", "id")

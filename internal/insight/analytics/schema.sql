@@ -97,3 +97,7 @@ CREATE TABLE IF NOT EXISTS client_columns (
     grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, name TEXT NOT NULL,
     bits {bytes} NOT NULL,
     PRIMARY KEY (grain, at, limit_id, name)) {rows};
+
+-- migration 6: clients are in their rows alone
+DROP TABLE client_blocks;
+DROP TABLE client_columns;

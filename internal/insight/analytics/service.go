@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,10 +82,10 @@ func (s *Service) Run(ctx context.Context, src event.Source) error {
 }
 
 // Tidy merges the clients of whom a limit has too many and, with forget, deletes
-// what is too old or takes too much room, and writes the blocks of clients that are due.
+// what is too old or takes too much room.
 // Run does so every now and then.
 func (s *Service) Tidy(ctx context.Context, forget bool) error {
-	return s.rows.tidyFor(ctx, forget, math.MaxInt64)
+	return s.rows.keepBounds(ctx, forget)
 }
 
 // take counts a batch. It returns nil when that is safe.

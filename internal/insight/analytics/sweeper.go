@@ -14,15 +14,11 @@ const (
 	tidyEvery = 5 * time.Second
 	// forgetEvery is how often rows that are too old are deleted.
 	forgetEvery = time.Minute
-	// writesFor is how long blocks are written at a time, so that rows do not become too
-	// many meanwhile.
-	writesFor = 30 * time.Second
 	// step is how many rows go in one transaction, so that others do not wait long.
 	step = 2000
 )
 
-// sweeper keeps the rows of a service within their bounds, and writes the blocks of
-// clients. Safe for concurrent use.
+// sweeper keeps the rows of a service within their bounds. Safe for concurrent use.
 type sweeper struct {
 	db     Database
 	opt    *Options
@@ -81,7 +77,7 @@ func (s *sweeper) tidyOnce(ctx context.Context) error {
 		return nil
 	}
 	forget := time.Since(s.forgotten) >= forgetEvery
-	if err := s.tidyFor(ctx, forget, writesFor); err != nil {
+	if err := s.keepBounds(ctx, forget); err != nil {
 		return err
 	}
 	s.tidied = time.Now()
@@ -91,20 +87,16 @@ func (s *sweeper) tidyOnce(ctx context.Context) error {
 	return nil
 }
 
-// tidyFor is Tidy, which begins no more blocks after so much time.
-func (s *sweeper) tidyFor(ctx context.Context, forget bool, writes time.Duration) error {
-	if err := s.bound(ctx); err != nil {
-		return fmt.Errorf("analytics: %w", err)
+// keepBounds merges and deletes the rows that are too many, and those that are too old if forget is true.
+func (s *sweeper) keepBounds(ctx context.Context, forget bool) error {
+	err := s.bound(ctx)
+	if err == nil && forget {
+		err = s.forget(ctx)
 	}
-	if forget {
-		if err := s.forget(ctx); err != nil {
-			return fmt.Errorf("analytics: %w", err)
-		}
-		if err := s.writeBlocks(ctx, writes); err != nil {
-			return fmt.Errorf("analytics: blocks of clients: %w", err)
-		}
+	if err == nil {
+		err = s.trim(ctx)
 	}
-	if err := s.trim(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
 	return nil
@@ -122,7 +114,6 @@ func (s *sweeper) forget(ctx context.Context) error {
 	}
 	for _, g := range grains[:2] {
 		add(clientsTable, "grain = $1 AND at < $2 LIMIT $3", int64(g), k.clients[g])
-		add(blocksTable, "grain = $1 AND at < $2 LIMIT $3", int64(g), floor(k.clients[g], blockSeconds(g)))
 	}
 	add(wordsTable, "at < $1 LIMIT $2", k.clients[Hour])
 	add(arrivalsTable, "at < $1 LIMIT $2", k.arrivals*1e6)
@@ -136,11 +127,6 @@ func (s *sweeper) forget(ctx context.Context) error {
 	add(tableOf("sources", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2`, k.counts[Hour])
 	add(lossesTable, `NOT EXISTS (SELECT 1 FROM sources WHERE sources.id = losses.source_id) LIMIT $1`)
 	add(tableOf("limits", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2`, k.counts[Day])
-	for _, g := range grains[:2] {
-		if err := s.cutBlocks(ctx, g, k.clients[g]-1); err != nil {
-			return err
-		}
-	}
 	for _, o := range all {
 		if err := s.deleteAll(ctx, o); err != nil {
 			return err

@@ -66,7 +66,7 @@ func (out *System) tables(in *statements, opt *Options) {
 		}
 	}
 	for g := Minute; int(g) < len(clients); g++ {
-		out.clients(in, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, g)
+		out.table(in, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g)))
 	}
 	for _, t := range []struct {
 		name, at string
@@ -88,45 +88,6 @@ func (out *System) table(in *statements, info TableInfo, column string, unit int
 		}
 	}, `SELECT COUNT(*), MIN(`+column+`) FROM `+info.Name+where)
 	out.Tables = append(out.Tables, info)
-}
-
-// clients adds the rows of clients of a grain: as many as blocks say that are whole, and the
-// others counted, since a database takes long to count millions.
-func (out *System) clients(in *statements, info TableInfo, g Grain) {
-	first, last := int64(-1), int64(-1)
-	in.query(func(row Row) { first, last = row.Int(0), row.Int(1) },
-		`SELECT COALESCE(MIN(at), -1), COALESCE(MAX(at), -1) FROM clients WHERE grain = $1`, int64(g))
-	if first >= 0 {
-		at := time.Unix(first, 0).UTC()
-		info.Oldest = &at
-		all := &scope{all: true}
-		all.eachPart(in, g, first, last+1, func(p *blockPart) { info.Rows += p.count(in) }, func(from, to int64, limits []int64) {
-			w := rowsOf(g, from, to)
-			if limits != nil {
-				w.and("limit_id IN (" + ids(limits) + ")")
-			}
-			in.query(func(row Row) { info.Rows += row.Int(0) }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
-		})
-	}
-	out.Tables = append(out.Tables, info)
-}
-
-// count returns how many rows of clients the whole blocks of a part have, of all limits.
-func (p *blockPart) count(in *statements) (n int64) {
-	// The column of clients begins with the number of rows, in at most ten bytes.
-	in.queryErr(func(row Row) error {
-		if !p.spans[row.Int(0)].whole(row.Int(1)) {
-			return nil
-		}
-		b := &blockReader{bits: row.Bytes(2)}
-		n += int64(b.uvarint())
-		if b.bad {
-			return errBlock
-		}
-		return nil
-	}, `SELECT at, limit_id, substr(bits, 1, 10) FROM client_columns WHERE grain = $1 AND at >= $2 AND at < $3 AND name = '`+clientColumn+`'`,
-		int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
-	return n
 }
 
 // reportFilters returns what there is to filter by.

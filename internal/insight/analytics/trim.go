@@ -17,41 +17,28 @@ const (
 var trims = [...]struct {
 	name, oldest, statement string
 	args                    []any
-	blocks                  Grain // whose blocks have the rows too, if not zero
 }{
-	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}, Minute},
-	{"arrivals", `SELECT MIN(at) FROM arrivals`, arrivalsTable.deletion("at = $1 ORDER BY id LIMIT $2"), nil, 0},
-	{"words", `SELECT MIN(at) FROM words`, wordsTable.deletion("at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2"), nil, 0},
-	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}, Hour},
+	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}},
+	{"arrivals", `SELECT MIN(at) FROM arrivals`, arrivalsTable.deletion("at = $1 ORDER BY id LIMIT $2"), nil},
+	{"words", `SELECT MIN(at) FROM words`, wordsTable.deletion("at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2"), nil},
+	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}},
 }
 
 var trimClients = clientsTable.deletion("grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3")
 
-// trim deletes blocks, whose rows are kept, and then rows while they take more than
-// MaxBytes, and as few as that takes: it measures again and again, and deletes no more rows
-// at a time than are over the bound by what others freed.
+// trim deletes rows while they take more than MaxBytes, and as few as that takes: it
+// measures again and again, and deletes no more rows at a time than are over the bound by
+// what others freed.
 func (s *sweeper) trim(ctx context.Context) error {
 	if s.opt.MaxBytes < 0 {
 		return nil
 	}
 	var size rowSize
-	blocks, least := 1, int64(1) // the most spans of blocks, and the least rows, at a time
+	least := int64(1) // rows at a time
 	used, err := s.db.Used(ctx)
 	for range maxTrims {
 		if err != nil || used <= s.opt.MaxBytes {
 			return err
-		}
-		// Others may have written blocks since the last round.
-		dropped, err := s.dropBlocks(ctx, blocks)
-		if err != nil {
-			return err
-		}
-		if dropped > 0 {
-			blocks *= 2
-			if used, err = s.db.Used(ctx); err != nil {
-				return err
-			}
-			continue
 		}
 		// Half of what is over, since what is measured of some is not what others free.
 		gone, whole, err := s.trimRows(ctx, max((used-s.opt.MaxBytes)/size.bytes()/2, least))
@@ -116,11 +103,6 @@ func (s *sweeper) trimRows(ctx context.Context, n int64) (gone int64, whole bool
 		}
 		if of < 0 || of != kind {
 			return gone, false, nil // its rows may be of another size
-		}
-		if g := trims[kind].blocks; g != 0 {
-			if err := s.cutBlocks(ctx, g, oldest); err != nil {
-				return gone, false, err
-			}
 		}
 		some, err := s.deleteSome(ctx, trims[kind].statement, append(append([]any{}, trims[kind].args...), oldest, min(n-gone, step)))
 		if err != nil {

@@ -101,10 +101,9 @@ func (out *Upstream) addRecords(r *reader, first int64) {
 		return
 	}
 	taken, left := false, false
-	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}, merged: true}
+	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}, merged: true, condition: "answers > 0"}
 	r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
 		switch {
-		case l.n[cAnswers] == 0:
 		case first > 0:
 			left = left || l.at < first-r.clientGrain().Seconds()
 		default:

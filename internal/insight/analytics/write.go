@@ -10,8 +10,8 @@ import (
 
 // Rows are written in one order everywhere, so that transactions that write the
 // same ones wait for each other and do not lock each other up: sources, what was
-// seen, limits, counts, requests, latencies, answers, sketches, blocks of clients,
-// clients, words, arrivals, losses; each by its primary key.
+// seen, limits, counts, requests, latencies, answers, sketches, clients,
+// words, arrivals, losses; each by its primary key.
 
 // sums are what became of the events of one source.
 type sums struct {
@@ -135,9 +135,6 @@ func (c *change) writeLimits(tx Tx) (map[Limit]int64, error) {
 // minute of those by hour.
 func (c *change) writeClients(tx Tx, n *numbers) error {
 	keys, args := sortRows(c.clients, n)
-	if err := touchBlocks(tx, args); err != nil {
-		return failedAt(clientsTable, err)
-	}
 	hours, _ := slices.BinarySearchFunc(keys, Hour, func(r clientRow, g Grain) int { return cmp.Compare(r.grain, g) })
 	write := func(from, to int, done func(row clientRow, units int64)) error {
 		for i := from; i < to; i++ {

@@ -13,7 +13,7 @@ import (
 )
 
 // usualHours: what a client usually does in an hour is of the week before a range, and what
-// it does now of the hours in it, whatever the range, from rows as from blocks.
+// it does now of the hours in it, whatever the range.
 func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	rng := rand.New(rand.NewPCG(seeds.Of(t), 2))
 	const days = 20
@@ -34,35 +34,27 @@ func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		consume(t, s, [][]event.Event{{source.record(at.Add(time.Duration(rng.IntN(17))*time.Minute), randomRef(), "k", "refused", n)}})
 	}
 	now.Store(int64(end.Sub(start) / time.Second))
-	for _, written := range []bool{false, true} {
-		if written && count(t, db, `SELECT COUNT(*), 0 FROM client_columns`) == 0 {
-			t.Error("no blocks are written")
+	for _, from := range []string{"-1h", "-5h", "-24h", "-7d", "-12d"} {
+		var list analytics.ClientList
+		a.get("clients?from="+from, &list)
+		if len(list.Clients) != 1 {
+			t.Fatalf("%s: %d clients", from, len(list.Clients))
 		}
-		for _, from := range []string{"-1h", "-5h", "-24h", "-7d", "-12d"} {
-			var list analytics.ClientList
-			a.get("clients?from="+from, &list)
-			if len(list.Clients) != 1 {
-				t.Fatalf("%s: %d clients", from, len(list.Clients))
+		c := list.Clients[0]
+		begins := list.Coverage.From.Truncate(time.Hour)
+		var before []int64
+		most := int64(0)
+		for at, n := range units {
+			switch at := time.Unix(at, 0); {
+			case !at.Before(begins):
+				most = max(most, n)
+			case !at.Before(begins.Add(-7 * 24 * time.Hour)):
+				before = append(before, n)
 			}
-			c := list.Clients[0]
-			begins := list.Coverage.From.Truncate(time.Hour)
-			var before []int64
-			most := int64(0)
-			for at, n := range units {
-				switch at := time.Unix(at, 0); {
-				case !at.Before(begins):
-					most = max(most, n)
-				case !at.Before(begins.Add(-7 * 24 * time.Hour)):
-					before = append(before, n)
-				}
-			}
-			slices.Sort(before)
-			equal(t, from+": hours of the week before", c.UsualHours, int64(len(before)))
-			equal(t, from+": units in a usual hour", c.Usual, before[(len(before)*95+99)/100-1])
-			equal(t, from+": units in an hour now", c.Now, most)
 		}
-		if err := s.Tidy(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		slices.Sort(before)
+		equal(t, from+": hours of the week before", c.UsualHours, int64(len(before)))
+		equal(t, from+": units in a usual hour", c.Usual, before[(len(before)*95+99)/100-1])
+		equal(t, from+": units in an hour now", c.Now, most)
 	}
 }

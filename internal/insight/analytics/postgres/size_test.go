@@ -80,7 +80,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// Each question of the dashboard is answered in a second at the documented size.
+// Each question of the dashboard is answered in time at the documented size.
 func TestFamilyAnswersInTime(t *testing.T) {
 	server := servertest.Postgres(t)
 	url := inSchema(t, server.URL, "times")
@@ -97,20 +97,11 @@ func TestFamilyAnswersWhileCounting(t *testing.T) {
 	analyticstest.TimesWhileCounting(t, open(t, inSchema(t, server.URL, "counting")+"&statement_timeout=300000"))
 }
 
-// A database of the version before gives the same answers, before and after its blocks
-// are written.
+// A database of the version before gives the same answers.
 func TestFamilyUpgrades(t *testing.T) {
 	server := servertest.Postgres(t)
 	url := inSchema(t, server.URL, "old")
 	analyticstest.Upgrades(t, func() analytics.Database { return open(t, url) })
-}
-
-// Answers from blocks of clients are those from the rows.
-func TestFamilyBlocks(t *testing.T) {
-	server := servertest.Postgres(t)
-	analyticstest.Blocks(t, func(seed uint64) analytics.Database {
-		return open(t, inSchema(t, server.URL, fmt.Sprint("blocks", seed)))
-	})
 }
 
 // One event that the database refuses is set aside, and the others are counted.

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ func TestFamilyPlans(t *testing.T) {
 	})
 }
 
-// Each question of the dashboard is answered in a second at the documented size.
+// Each question of the dashboard is answered in time at the documented size.
 func TestFamilyAnswersInTime(t *testing.T) {
 	analyticstest.Times(t, opened(t, filepath.Join(t.TempDir(), "times.db")), nil)
 }
@@ -59,18 +58,10 @@ func TestFamilyAnswersWhileCounting(t *testing.T) {
 	analyticstest.TimesWhileCounting(t, opened(t, filepath.Join(t.TempDir(), "counting.db")))
 }
 
-// A database of the version before gives the same answers, before and after its blocks
-// are written.
+// A database of the version before gives the same answers.
 func TestFamilyUpgrades(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
 	analyticstest.Upgrades(t, func() analytics.Database { return opened(t, path) })
-}
-
-// Answers from blocks of clients are those from the rows.
-func TestFamilyBlocks(t *testing.T) {
-	analyticstest.Blocks(t, func(seed uint64) analytics.Database {
-		return opened(t, filepath.Join(t.TempDir(), fmt.Sprint(seed, ".db")))
-	})
 }
 
 // One event that the database refuses is set aside, and the others are counted.

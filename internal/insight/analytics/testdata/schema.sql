@@ -33,3 +33,6 @@ CREATE INDEX IF NOT EXISTS limits_last ON limits (last);
 -- migration 5
 CREATE TABLE IF NOT EXISTS client_blocks ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, version BIGINT NOT NULL, state BIGINT NOT NULL, PRIMARY KEY (grain, at, limit_id)) {rows};
 CREATE TABLE IF NOT EXISTS client_columns ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, name TEXT NOT NULL, bits {bytes} NOT NULL, PRIMARY KEY (grain, at, limit_id, name)) {rows};
+-- migration 6
+DROP TABLE client_blocks;
+DROP TABLE client_columns;
