@@ -94,7 +94,7 @@ func TestAnalyticsInMemory(t *testing.T) {
 	if _, body := get(t, r.URLs["admin"]+"/metrics"); !strings.Contains(body, "weir_analytics_transactions_total") {
 		t.Error("no metrics of analytics")
 	}
-	req, err := http.NewRequest(http.MethodPost, r.URLs["admin"]+"/v1/analytics/labels", strings.NewReader("{}"))
+	req, err := http.NewRequest(http.MethodGet, r.URLs["admin"]+"/v1/analytics/clients", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAnalyticsInMemory(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusForbidden {
-		t.Errorf("a page of another site labels clients: %s", res.Status)
+		t.Errorf("a page of another site reads of clients: %s", res.Status)
 	}
 }
 

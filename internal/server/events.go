@@ -154,7 +154,7 @@ func (s *Server) openEvents(alarms func() []string) error {
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
 		if len(secret) == 0 && !c.Unhashed && s.conf.Analytics.URL != analyticsMemory {
-			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history, labels and bans by hash; set events.secret_file (WEIR_EVENTS_SECRET_FILE)")
+			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history and bans by hash; set events.secret_file (WEIR_EVENTS_SECRET_FILE)")
 		}
 	case !c.here():
 		kind, err := queueOf("--events", c.URL)

@@ -21,7 +21,7 @@ var mounts = []string{"/", "/v1/", "/ui/", "/v1/analytics/"}
 
 // computed are the patterns that are computed, and where the test finds what they are: the paths
 // of probes are arguments of addProbes, those of analytics are analytics.Paths.
-var computed = map[string]int{"internal/server/readiness.go": 1, "internal/insight/analytics/handler.go": 2}
+var computed = map[string]int{"internal/server/readiness.go": 1, "internal/insight/analytics/handler.go": 1}
 
 // registered returns the patterns that product code gives to muxes of the listeners for clients and
 // operators, but for those of the API, which TestDocumentTellsOfEveryPath of httpapi checks.

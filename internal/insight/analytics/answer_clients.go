@@ -82,8 +82,6 @@ type Client struct {
 	Now        int64 `json:"now"`
 	// Verdict is what the evidence says. Nil where it does not judge.
 	Verdict *verdict.Verdict `json:"verdict,omitempty"`
-	// Label is what an operator said, if one did and it has not expired.
-	Label *Label `json:"label,omitempty"`
 }
 
 // ClientDetail answers GET /v1/analytics/clients/{key}: what is known of a key
@@ -92,9 +90,6 @@ type ClientDetail struct {
 	Coverage Coverage       `json:"coverage"`
 	Key      string         `json:"key"`
 	Limits   []ClientSeries `json:"limits"`
-	// Labels are all labels of the key, the newest first, expired and taken back ones
-	// too.
-	Labels []Label `json:"labels"`
 }
 
 // ClientSeries is a client under a limit, step by step.
@@ -105,40 +100,4 @@ type ClientSeries struct {
 	// UnitsAt are the units requested in each step, Busiest the most in a second of it.
 	UnitsAt []int64 `json:"units_at"`
 	Busiest []int64 `json:"busiest"`
-}
-
-// Label is an operator's verdict on a client under a rule.
-type Label struct {
-	ID     int64  `json:"id"`
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
-	Key    string `json:"key"`
-	// Label is legitimate, abusive, or empty: taken back.
-	Label string `json:"label"`
-	// Reason is the operator's, By who it was, At when.
-	Reason  string    `json:"reason"`
-	By      string    `json:"by"`
-	At      time.Time `json:"at"`
-	Expires time.Time `json:"expires"`
-	// InForce says that it counts: it is the newest of its client and limit, and has
-	// not expired.
-	InForce bool `json:"in_force"`
-}
-
-// LabelRequest is the body of POST /v1/analytics/labels.
-type LabelRequest struct {
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
-	Key    string `json:"key"`
-	Label  string `json:"label"`
-	Reason string `json:"reason"`
-	// Seconds is how long the label counts. Zero means 90 days.
-	Seconds int64 `json:"seconds"`
-}
-
-// LabelList answers GET /v1/analytics/labels.
-type LabelList struct {
-	Labels []Label `json:"labels"`
 }

@@ -33,9 +33,6 @@ type RuleFigures struct {
 	FirstHit    *time.Time `json:"first_hit,omitempty"`
 	LastHit     *time.Time `json:"last_hit,omitempty"`
 	LastRefused *time.Time `json:"last_refused,omitempty"`
-	// Precision is how operators judged clients that the limit refused. Nil without
-	// labels.
-	Precision *Precision `json:"precision,omitempty"`
 	// Classified is how the evidence judges the clients that the limit refused most.
 	Classified *Classified `json:"judged,omitempty"`
 	// Answer has badges and advice.
@@ -51,14 +48,6 @@ type Usage struct {
 	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 	Max  float64 `json:"max"`
-}
-
-// Precision is the share of refused clients that deserved it, by labels.
-type Precision struct {
-	Legitimate int64 `json:"legitimate"`
-	Abusive    int64 `json:"abusive"`
-	// Share is Abusive of both, 0 to 1.
-	Share float64 `json:"share"`
 }
 
 // Classified counts clients that were refused by verdict.

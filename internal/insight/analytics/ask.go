@@ -19,10 +19,9 @@ type ask struct {
 	domains, rules, limits, algorithms []string
 	nodes, regions, outcomes           []string
 	keys, tiers, paths, agents         []string
-	verdicts, labels                   []string
+	verdicts                           []string
 	mode, by, sort, of, format         string
 	top                                int
-	inForce                            bool
 	edit                               edit
 	safeRate                           float64 // requests a second; zero: none is given
 	// stepAsked: the step is not one that was chosen.

@@ -102,7 +102,7 @@ func (c *client) sumUp(s *scope) {
 }
 
 // report returns the client as it is answered.
-func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
+func (c *client) report(a *ask, kept time.Time) Client {
 	t := &c.total
 	out := Client{
 		Limit: c.limit, Key: c.key, Unhashed: t.n[cUnhashed] != 0, Totals: t.totals(),
@@ -140,7 +140,6 @@ func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
 		v := verdict.Classify(c.evidence(a, kept))
 		out.Verdict = &v
 	}
-	out.Label = labels.of(c.name, c.key)
 	return out
 }
 

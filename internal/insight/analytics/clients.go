@@ -12,7 +12,6 @@ type findings struct {
 	clients []client
 	total   int64 // how many there are, of which clients are some
 	since   time.Time
-	labels  labelBook
 }
 
 // find returns the first clients in an order with all that is known of them, those that
@@ -25,21 +24,21 @@ func (r *reader) find(order string, most int, limitedOnly bool) (f findings) {
 		f.total = int64(len(f.clients))
 	}
 	r.load(f.clients)
-	f.since, f.labels = r.since(), r.labelBook()
+	f.since = r.since()
 	return f
 }
 
 func reportClients(r *reader) *ClientList {
 	out := &ClientList{Clients: []Client{}}
 	most := r.top
-	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
+	again := r.sort == "overshoot" || r.verdicts != nil
 	if again {
 		most = r.maxScanned()
 	}
 	found := r.find(r.sort, most, true)
 	out.Total = found.total
 	for i := range found.clients {
-		reported := found.clients[i].report(r.ask, found.since, found.labels)
+		reported := found.clients[i].report(r.ask, found.since)
 		if r.keeps(&reported) {
 			out.Clients = append(out.Clients, reported)
 		}
@@ -48,7 +47,7 @@ func reportClients(r *reader) *ClientList {
 		if found.total > int64(most) {
 			r.missing = append(r.missing, "looked at are the "+strconv.Itoa(most)+" clients that were refused most: a shorter range has more")
 		}
-		if r.verdicts != nil || r.labels != nil {
+		if r.verdicts != nil {
 			out.Total = int64(len(out.Clients))
 		}
 		if r.sort == "overshoot" {
@@ -73,16 +72,9 @@ func (a *ask) maxScanned() int {
 	return min(max(int(scanLimit/steps), a.top), maxTop)
 }
 
-// keeps reports whether a client has the verdict and the label that are asked for.
+// keeps reports whether a client has the verdict that is asked for.
 func (a *ask) keeps(c *Client) bool {
-	if a.verdicts != nil && (c.Verdict == nil || !slices.Contains(a.verdicts, string(c.Verdict.Class))) {
-		return false
-	}
-	word := "none"
-	if c.Label != nil {
-		word = c.Label.Label
-	}
-	return oneOf(a.labels, word)
+	return a.verdicts == nil || c.Verdict != nil && slices.Contains(a.verdicts, string(c.Verdict.Class))
 }
 
 // readRest returns what the clients did that are merged, nil if none are.
@@ -110,9 +102,8 @@ func reportClient(r *reader) *ClientDetail {
 	found := r.find("refused", maxTop, false)
 	for i := range found.clients {
 		c := &found.clients[i]
-		out.Limits = append(out.Limits, c.series(r.ask, c.report(r.ask, found.since, found.labels)))
+		out.Limits = append(out.Limits, c.series(r.ask, c.report(r.ask, found.since)))
 	}
-	out.Labels = found.labels.all(out.Key)
 	return out
 }
 

@@ -1,11 +1,9 @@
 package analytics
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,8 +12,6 @@ import (
 )
 
 const (
-	// maxBody bounds a label, in bytes.
-	maxBody = 4 << 10
 	// maxAnswerTime bounds how long an answer is worked on.
 	maxAnswerTime = 30 * time.Second
 	prefix        = "/v1/analytics/"
@@ -74,7 +70,7 @@ var questions = []question{
 	on("rules/{domain}/{rule}", ruleTakes, reportRule, historyTable),
 	on("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true, ranged: true},
 		reportRates, ratesList),
-	on("clients", takes{filters: append([]string{"verdict", "label"}, clientFilters...), clients: true, top: 50, ranged: true,
+	on("clients", takes{filters: append([]string{"verdict"}, clientFilters...), clients: true, top: 50, ranged: true,
 		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
 		reportClients, func(_ *ask, l *ClientList) any { return l.Clients }),
 	on("client", clientTakes, reportClient, clientTable),
@@ -86,25 +82,22 @@ var questions = []question{
 	on("upstream", takes{filters: originFilters, step: true, safe: true, ranged: true}, reportUpstream, upstreamTable),
 	on("latency", takes{filters: originFilters, step: true, ranged: true}, reportLatency, latencyTable),
 	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters, func(_ *ask, w *Words) any { return w.Limits }),
-	on("labels", takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop}, reportLabels,
-		func(_ *ask, l *LabelList) any { return l.Labels }),
 	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }, func(_ *ask, out any) any { return out.(*System).Sources }},
 }
 
-// Handler answers GET /v1/analytics/... and POST /v1/analytics/labels. Who may ask
-// is the caller's concern. Safe for concurrent use.
+// Handler answers GET /v1/analytics/... Who may ask is the caller's concern. Safe for
+// concurrent use.
 func (s *Service) Handler() http.Handler {
 	m := http.NewServeMux()
 	for _, q := range questions {
 		m.Handle("GET "+prefix+q.path, s.handle(q))
 	}
-	m.HandleFunc("POST "+prefix+"labels", s.postLabel)
 	return s.guarded(m)
 }
 
 // Paths returns what the handler serves, as patterns of net/http.
 func Paths() []string {
-	paths := []string{"POST " + prefix + "labels"}
+	var paths []string
 	for _, q := range questions {
 		paths = append(paths, "GET "+prefix+q.path)
 	}
@@ -165,59 +158,6 @@ func (s *Service) handle(q question) http.Handler {
 			sendJSON(w, out)
 		}
 	})
-}
-
-func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			problem(w, http.StatusRequestEntityTooLarge, "a label has at most "+strconv.Itoa(maxBody)+" bytes", "")
-			return
-		}
-		problem(w, http.StatusBadRequest, "the body did not arrive: "+err.Error(), "")
-		return
-	}
-	q, err := readLabel(body)
-	if err == nil {
-		err = q.check()
-	}
-	if err != nil {
-		s.failed(w, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
-	defer cancel()
-	var l *Label
-	err = updateRows(ctx, s.db, func(in *statements) { l = q.write(in, callerOf(r), s.opt.Now()) })
-	if err != nil {
-		s.failed(w, err)
-		return
-	}
-	s.opt.Log.Info("client labelled", "domain", l.Domain, "rule", l.Rule, "limit", l.Limit, "key", l.Key, "label", l.Label, "reason", l.Reason, "by", l.By)
-	sendJSON(w, l)
-}
-
-// callerOf says who sent a request, as far as it tells: the user of basic
-// authentication, or the address.
-func callerOf(r *http.Request) string {
-	if user, _, ok := r.BasicAuth(); ok && user != "" {
-		return text(user)
-	}
-	return text(r.RemoteAddr)
-}
-
-// readLabel reads the body of a label, strictly.
-func readLabel(body []byte) (*LabelRequest, error) {
-	var q LabelRequest
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
-		return nil, &paramError{"body", "is not a label: " + err.Error()}
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, &paramError{"body", "has more than one label"}
-	}
-	return &q, nil
 }
 
 // failed answers an error: what was asked is wrong, or the database is.

@@ -247,15 +247,3 @@ func FuzzAnswering(f *testing.F) {
 		}
 	})
 }
-
-// A body is a label or an error.
-func FuzzReadLabel(f *testing.F) {
-	f.Add([]byte(`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","seconds":60}`))
-	f.Add([]byte(`{}{}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		q, err := readLabel(body)
-		if err == nil && q.check() == nil && (q.Key == "" || len(q.Key) > maxText || q.Reason == "" || q.Seconds < 0) {
-			t.Errorf("%q: %+v", body, q)
-		}
-	})
-}

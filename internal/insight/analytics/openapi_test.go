@@ -29,7 +29,7 @@ func TestDocumentHasEveryParameter(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	all := []string{"domain", "rule", "limit", "algorithm", "mode", "node", "region", "outcome", "key", "tier", "path", "agent", "verdict", "label", "in_force",
+	all := []string{"domain", "rule", "limit", "algorithm", "mode", "node", "region", "outcome", "key", "tier", "path", "agent", "verdict",
 		"by", "sort", "of", "top", "new_allowance", "new_period_ms", "new_burst", "new_algorithm", "safe_rate", "from", "to", "step", "format"}
 	known := map[string]bool{}
 	for _, q := range questions {

@@ -69,7 +69,7 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 	a.format = p.word("format", []string{"json", "csv"})
 	lists := map[string]*[]string{
 		"domain": &a.domains, "rule": &a.rules, "limit": &a.limits, "algorithm": &a.algorithms, "node": &a.nodes, "region": &a.regions, "outcome": &a.outcomes,
-		"key": &a.keys, "tier": &a.tiers, "path": &a.paths, "agent": &a.agents, "verdict": &a.verdicts, "label": &a.labels,
+		"key": &a.keys, "tier": &a.tiers, "path": &a.paths, "agent": &a.agents, "verdict": &a.verdicts,
 	}
 	for _, name := range t.filters {
 		switch list := lists[name]; {
@@ -77,8 +77,6 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 			*list = p.list(name)
 		case name == "mode":
 			a.mode = p.word(name, []string{"", "shadow", "enforced"})
-		case name == "in_force":
-			a.inForce = p.word(name, []string{"", "0", "1"}) == "1"
 		}
 	}
 	for _, w := range []struct {

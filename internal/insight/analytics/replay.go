@@ -77,8 +77,6 @@ type ReplayedClient struct {
 	RecordedRefused int64 `json:"recorded_refused"`
 	OwnRefused      int64 `json:"current_refused"`
 	WithRefused     int64 `json:"edited_refused"`
-	// Label is the operator's, absent without one.
-	Label string `json:"label,omitempty"`
 }
 
 // maxReplayed is how many decisions are replayed.
@@ -130,13 +128,12 @@ func (out *Replay) read(r *reader, n name) (play func()) {
 		keys[client] = append(keys[client], arrivals...)
 		out.Cut = out.Cut || cut
 	})
-	labels := r.labelBook()
 	out.narrow(r, keys)
-	return func() { out.decide(r, n, own, with, keys, labels) }
+	return func() { out.decide(r, own, with, keys) }
 }
 
 // decide decides arrivals again.
-func (out *Replay) decide(r *reader, n name, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival, labels labelBook) {
+func (out *Replay) decide(r *reader, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival) {
 	var a, b []accuracy.Arrival
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		arrivals := keys[key]
@@ -148,9 +145,6 @@ func (out *Replay) decide(r *reader, n name, own, with *accuracy.Replay, keys ma
 		a, b = own.Key(a[:0], arrivals), with.Key(b[:0], arrivals)
 		c := out.add(r.ask, arrivals, a, b)
 		c.Key = key
-		if l := labels.of(n, key); l != nil {
-			c.Label = l.Label
-		}
 		if c.OwnRefused != c.WithRefused {
 			out.Clients = append(out.Clients, c)
 		}

@@ -31,7 +31,6 @@ var (
 	arrivalsTable  = tableOf("arrivals", "id")
 	lossesTable    = tableOf("losses", "source_id", "at")
 	lateTable      = tableOf("late", "at")
-	labelsTable    = tableOf("labels", "id")
 )
 
 // countTables are those whose rows are kept as long as the counts of their grain.

@@ -159,10 +159,9 @@ func (b *ruleBook) sampled() {
 
 // classify judges the clients that the limits limited most.
 func (b *ruleBook) classify() {
-	labels, since := b.r.labelBook(), b.r.since()
+	since := b.r.since()
 	var limited []*ruleEntry
 	for _, e := range b.list {
-		e.figures.Precision = labels.precision(e.name)
 		if e.figures.limited() > 0 || e.figures.KeysLimited > 0 {
 			limited = append(limited, e)
 		}
@@ -182,23 +181,16 @@ func (b *ruleBook) classify() {
 		found := one.clientsOfSums(of[e.name], maxClassifiedPerLimit)
 		one.load(found)
 		for i := range found {
-			e.classified = append(e.classified, found[i].assess(one.ask, since, labels))
+			e.classified = append(e.classified, found[i].assess(one.ask, since))
 		}
 		e.figures.Classified = countVerdicts(e.classified)
 	}
 }
 
-// assess returns the client as advice reads it. What an operator said counts.
-func (c *client) assess(a *ask, since time.Time, labels labelBook) advice.Client {
+// assess returns the client as advice reads it.
+func (c *client) assess(a *ask, since time.Time) advice.Client {
 	ev := c.evidence(a, since)
-	out := advice.Client{Evidence: ev, Verdict: verdict.Classify(ev)}
-	if l := labels.of(c.name, c.key); l != nil {
-		out.Verdict.Class = verdict.Legitimate
-		if l.Label == labelAbusive {
-			out.Verdict.Class = verdict.Abusive
-		}
-	}
-	return out
+	return advice.Client{Evidence: ev, Verdict: verdict.Classify(ev)}
 }
 
 func countVerdicts(clients []advice.Client) *Classified {

@@ -98,6 +98,7 @@ CREATE TABLE IF NOT EXISTS client_columns (
     bits {bytes} NOT NULL,
     PRIMARY KEY (grain, at, limit_id, name)) {rows};
 
--- migration 6: clients are in their rows alone
+-- migration 6: clients are in their rows alone, and nobody labels them
 DROP TABLE client_blocks;
 DROP TABLE client_columns;
+DROP TABLE labels;

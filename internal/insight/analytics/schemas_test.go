@@ -26,11 +26,11 @@ import (
 
 const openapi = "../../frontend/httpapi/openapi.json"
 
-// reports are the types of the responses, by path; POST labels responds with a Label.
+// reports are the types of the responses, by path.
 var reports = map[string]any{
 	"overview": Overview{}, "series": Series{}, "top": Top{}, "rules": RuleList{}, "rule": RuleDetail{}, "rules/{domain}/{rule}": RuleDetail{},
 	"rates": Rates{}, "clients": ClientList{}, "client": ClientDetail{}, "clients/{key}": ClientDetail{}, "accuracy": AccuracyList{}, "replay": Replay{},
-	"upstream": Upstream{}, "latency": LatencySeries{}, "filters": Words{}, "labels": LabelList{}, "system": System{},
+	"upstream": Upstream{}, "latency": LatencySeries{}, "filters": Words{}, "system": System{},
 }
 
 // TestDocumentHasEverySchema: the OpenAPI document has the schema of each response of analytics,
@@ -78,7 +78,6 @@ func TestDocumentHasEverySchema(t *testing.T) {
 			t.Errorf("%s %s: the schema of the response is %q, want %q", method, path, ref, want)
 		}
 	}
-	refers("post", "labels", Label{})
 	for _, q := range questions {
 		if reports[q.path] == nil {
 			t.Errorf("%s: the test does not know the type of the response", q.path)
@@ -134,7 +133,7 @@ func schemas(t *testing.T) map[string]json.RawMessage {
 		},
 	}
 	out := map[string]json.RawMessage{}
-	for _, report := range append(slices.Collect(maps.Values(reports)), Label{}) {
+	for _, report := range reports {
 		for name, s := range r.Reflect(report).Definitions {
 			text, err := json.MarshalIndent(s, "      ", "  ")
 			if err != nil {

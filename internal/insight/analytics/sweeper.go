@@ -121,9 +121,6 @@ func (s *sweeper) forget(ctx context.Context) error {
 	add(lossesTable, `at < $1 AND EXISTS (SELECT 1 FROM losses n WHERE n.source_id = losses.source_id AND n.at > losses.at AND n.at < $1) LIMIT $2`, k.counts[Hour])
 	add(lateTable, "at < $1 LIMIT $2", k.counts[Hour])
 	add(seenTable, "last < $1 LIMIT $2", k.seen)
-	// A label that was replaced or taken back would count again without the one that did.
-	add(labelsTable, `expires < $1 AND NOT EXISTS (SELECT 1 FROM labels o WHERE o.client = labels.client AND o.domain = labels.domain
-		AND o.rule = labels.rule AND o.name = labels.name AND o.id < labels.id AND o.expires >= $1) LIMIT $2`, s.opt.Now().AddDate(-1, 0, 0).Unix())
 	add(tableOf("sources", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2`, k.counts[Hour])
 	add(lossesTable, `NOT EXISTS (SELECT 1 FROM sources WHERE sources.id = losses.source_id) LIMIT $1`)
 	add(tableOf("limits", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2`, k.counts[Day])

@@ -74,7 +74,7 @@ func (out *System) tables(in *statements, opt *Options) {
 		kept     int64
 	}{
 		{"words", "at", 1, clients[Hour]}, {"arrivals", "at", 1e6, sec(opt.KeepArrivals)}, {"losses", "at", 1, counts[Hour]},
-		{"seen", "last", 1, sec(opt.KeepSeen)}, {"labels", "at", 1, 0}, {"limits", "first", 1, counts[Day]}, {"sources", "first", 1, counts[Hour]},
+		{"seen", "last", 1, sec(opt.KeepSeen)}, {"limits", "first", 1, counts[Day]}, {"sources", "first", 1, counts[Hour]},
 	} {
 		out.table(in, TableInfo{Name: t.name, KeptS: t.kept}, t.at, t.unit, "")
 	}

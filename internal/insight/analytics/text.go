@@ -13,11 +13,6 @@ func text(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
 	}
-	return longText(s)
-}
-
-// longText is text of any length.
-func longText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 }
 

@@ -31,7 +31,7 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 		f    func(t *testing.T, open func() analytics.Database, tr *Traffic)
 	}{
 		{"many of one source", manyOfOne}, {"all or nothing", allOrNothing}, {"uncounted", uncounted}, {"two services", twoServices}, {"bounds", bounds}, {"forgets", forgets}, {"back-fill", backFill},
-		{"loss", loss}, {"labels", labels}, {"labels stay", labelsStay}, {"versions", versions}, {"incidents", incidents}, {"regions", regions}, {"latencies", latencies}, {"answers", answers}, {"answers of records", answersOfRecords}, {"migrates rows", migratesRows}, {"never decisive", neverDecisive}, {"answered first", responsesFirst}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
+		{"loss", loss}, {"versions", versions}, {"incidents", incidents}, {"regions", regions}, {"latencies", latencies}, {"answers", answers}, {"answers of records", answersOfRecords}, {"migrates rows", migratesRows}, {"never decisive", neverDecisive}, {"answered first", responsesFirst}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
 		{"refuses what is newer", refusesNewer}, {"ends", ends}, {"questions", questions}, {"every path", everyPath}, {"a sample", sample}, {"usual hours", usualHours},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.f(t, prepare(t), tr) })

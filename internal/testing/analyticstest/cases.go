@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/testing/openapitest"
 )
 
 // manyOfOne: the events of a source are counted once however many there are and in
@@ -283,7 +282,7 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		t.Helper()
 		now.Store(int64(after.Seconds()))
 		for name, n := range rows() {
-			if name == "labels" || name == "losses" {
+			if name == "losses" {
 				continue
 			}
 			if went := n == 0; went != slices.Contains(names, name) {
@@ -352,154 +351,6 @@ func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	equal(t, "loss", o.Coverage.Loss, analytics.Loss{Dropped: 59 * 3, Discarded: 10, Rollups: 1, Failed: 118})
 	a.get(fmt.Sprintf("overview?from=%d&to=%d", start.Add(30*time.Minute).Unix(), start.Add(40*time.Minute).Unix()), &o)
 	equal(t, "loss in ten minutes", o.Coverage.Loss, analytics.Loss{Dropped: 30, Failed: 20})
-}
-
-// post posts a label.
-func (a *asked) post(body string) *httptest.ResponseRecorder {
-	a.t.Helper()
-	req := httptest.NewRequest("POST", "/v1/analytics/labels", strings.NewReader(body))
-	req.SetBasicAuth("ana", "x")
-	rec := a.exchange(req)
-	if rec.Code == 200 {
-		openapitest.Request(a.t, "POST", "/v1/analytics/labels", []byte(body))
-	}
-	return rec
-}
-
-func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
-	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
-	source := &teller{source: "n/1"}
-	var batch []event.Event
-	for i := range 4 {
-		batch = append(batch, source.record(start, randomRef(), fmt.Sprint("k", i), "refused", int64(10+i)))
-	}
-	consume(t, s, [][]event.Event{append(batch, source.rollup(start, randomRef(), map[string]uint64{"refused": 46}))})
-	now.Store(60)
-	put := func(key, label string, seconds int) {
-		t.Helper()
-		rec := a.post(fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"I know them","seconds":%d}`, key, label, seconds))
-		if rec.Code != 200 {
-			t.Fatalf("%d %s", rec.Code, rec.Body)
-		}
-	}
-	put("k0", "legitimate", 0)
-	put("k1", "abusive", 0)
-	put("k2", "abusive", 600)
-	put("k3", "abusive", 0)
-	put("k3", "", 0)
-	precision := func(legitimate, abusive int64) {
-		t.Helper()
-		var list analytics.RuleList
-		a.get("rules?from=-24h", &list)
-		equal(t, "precision", list.Rules[0].Precision, &analytics.Precision{Legitimate: legitimate, Abusive: abusive,
-			Share: float64(int64(float64(abusive)/float64(legitimate+abusive)*1e6+0.5)) / 1e6})
-	}
-	precision(1, 2)
-	var list analytics.ClientList
-	a.get("clients?label=abusive", &list)
-	equal(t, "abusive clients", len(list.Clients), 2)
-	equal(t, "who labelled", [2]string{list.Clients[0].Label.By, list.Clients[0].Label.Reason}, [2]string{"ana", "I know them"})
-	now.Store(3600) // one has expired
-	precision(1, 1)
-	var labels analytics.LabelList
-	a.get("labels", &labels)
-	equal(t, "labels that are kept", len(labels.Labels), 5)
-	a.get("labels?in_force=1", &labels)
-	equal(t, "labels that count", len(labels.Labels), 2)
-	var detail analytics.ClientDetail
-	a.get("client?key=k3&from=-2h", &detail)
-	equal(t, "labels of one", len(detail.Labels), 2)
-	for body, status := range map[string]int{
-		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"good","reason":"x"}`:                           400,
-		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive"}`:                                     400,
-		`{"domain":"d","rule":"r","limit":"l","label":"abusive","reason":"x"}`:                                  400,
-		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","seconds":999999999999}`: 400,
-		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","until":"ever"}`:         400,
-		`{} {}`: 400, `[]`: 400, ``: 400, `{"reason":"` + strings.Repeat("x", 5000) + `"}`: 413,
-	} {
-		if rec := a.post(body); rec.Code != status {
-			t.Errorf("POST %.80s: %d, want %d", body, rec.Code, status)
-		}
-	}
-}
-
-// labelsStay: what counts of a label is the same before rows are deleted and after it,
-// whatever was replaced or taken back when, and for how long it was to count.
-func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
-	var now, behind atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
-	// Another node, whose clock is ten minutes behind, on the same database.
-	_, other := newService(t, open(), &behind, analytics.Options{})
-	source := &teller{source: "n/1"}
-	consume(t, s, [][]event.Event{{source.record(start, randomRef(), "k", "refused", 1)}})
-	type label struct {
-		word    string
-		expires int64
-	}
-	newest := map[string]label{}
-	rng := rand.New(rand.NewPCG(8, 8))
-	const day = 86400
-	put := func(key, word string, days int64) {
-		t.Helper()
-		body := fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"x","seconds":%d}`, key, word, days*day)
-		at, by := &now, a
-		if behind.Store(now.Load() - 600); rng.IntN(2) == 0 {
-			at, by = &behind, other
-		}
-		if rec := by.post(body); rec.Code != 200 {
-			t.Fatalf("%d %s", rec.Code, rec.Body)
-		}
-		newest[key] = label{word, at.Load() + days*day}
-	}
-	check := func(when string) {
-		t.Helper()
-		var list analytics.LabelList
-		a.get("labels?in_force=1", &list)
-		got, want := map[string]string{}, map[string]string{}
-		for _, l := range list.Labels {
-			got[l.Key] = l.Label
-		}
-		for key, l := range newest {
-			if l.word != "" && l.expires > now.Load() {
-				want[key] = l.word
-			}
-		}
-		equal(t, fmt.Sprintf("labels that count on day %d %s", now.Load()/day, when), got, want)
-	}
-	// Taken back when it has years to go.
-	put("taken back", "abusive", 5*365)
-	now.Add(2 * day)
-	put("taken back", "", 90)
-	steps := 40
-	if Long() {
-		steps = 400
-	}
-	words := []string{"", "", "abusive", "legitimate"}
-	for range steps {
-		now.Add(rng.Int64N(90*day) + 1)
-		for range 1 + rng.IntN(3) {
-			put(fmt.Sprint("k", rng.IntN(6)), words[rng.IntN(len(words))], 1+rng.Int64N([]int64{2, 90, 5 * 365}[rng.IntN(3)]))
-		}
-		check("before")
-		if rng.IntN(4) == 0 { // as after a restart
-			s, a = newService(t, open(), &now, analytics.Options{})
-			check("after a restart")
-		}
-		if err := s.Tidy(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-		check("after rows were deleted")
-	}
-	// In the end all of them go.
-	now.Add(20 * 365 * day)
-	if err := s.Tidy(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	var list analytics.LabelList
-	if a.get("labels", &list); len(list.Labels) != 0 {
-		t.Errorf("%d labels are kept for ever", len(list.Labels))
-	}
 }
 
 // versions: a limit whose numbers changed is one limit with a history.
@@ -678,7 +529,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "replay?new_allowance=0": "new_allowance", "replay?new_algorithm=magic": "new_algorithm",
 		"replay?new_algorithm=concurrency": "new_algorithm", "replay?new_burst=-1": "new_burst", "replay?new_period_ms=1h": "new_period_ms", "overview?new_allowance=1": "new_allowance", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
 		"overview?domain=" + strings.Repeat("x", 600): "domain", "overview?domain=" + strings.Repeat("x,", 60): "domain", "overview?mode=on": "mode",
-		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "upstream?safe_rate=0": "safe_rate", "upstream?safe_rate=NaN": "safe_rate", "upstream?safe_rate=-1": "safe_rate", "upstream?safe_rate=1e10": "safe_rate", "upstream?safe_rate=5&safe_rate=6": "safe_rate", "latency?safe_rate=5": "safe_rate", "labels?from=-1h": "from",
+		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "upstream?safe_rate=0": "safe_rate", "upstream?safe_rate=NaN": "safe_rate", "upstream?safe_rate=-1": "safe_rate", "upstream?safe_rate=1e10": "safe_rate", "upstream?safe_rate=5&safe_rate=6": "safe_rate", "latency?safe_rate=5": "safe_rate",
 	} {
 		rec := a.raw(path)
 		if rec.Code != 400 || !strings.Contains(rec.Body.String(), `"parameter":"`+want+`"`) || rec.Header().Get("Content-Type") != "application/problem+json" {
@@ -686,7 +537,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "replay", "replay?rule=no&new_allowance=5", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
-		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "filters", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
+		"clients?verdict=abusive&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "filters", "overview?from=-3000d", "overview?from=0",
 		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
 		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {
 			t.Errorf("GET %s of an empty database: %d %s", path, rec.Code, rec.Body)
@@ -695,7 +546,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	for _, c := range []struct {
 		method, path string
 		want         int
-	}{{"POST", "overview", 405}, {"DELETE", "labels", 405}, {"GET", "nothing", 404}, {"PUT", "rules/a/b", 405}, {"GET", "rules/a", 404}} {
+	}{{"POST", "overview", 405}, {"DELETE", "overview", 405}, {"GET", "nothing", 404}, {"PUT", "rules/a/b", 405}, {"GET", "rules/a", 404}} {
 		rec := a.exchange(httptest.NewRequest(c.method, "/v1/analytics/"+c.path, nil))
 		if rec.Code != c.want || rec.Header().Get("Content-Type") != "application/problem+json" || c.want == 405 && rec.Header().Get("Allow") == "" {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, rec.Code, rec.Body, c.want)

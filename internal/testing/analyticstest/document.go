@@ -2,7 +2,6 @@ package analyticstest
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,22 +19,14 @@ func everyPath(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	var list analytics.ClientList
 	a.get("clients?top=1&rule=remote_address&"+a.span(), &list)
 	c := list.Clients[0]
-	label := fmt.Sprintf(`{"domain":%q,"rule":%q,"limit":%q,"key":%q,"label":"abusive","reason":"tries passwords"}`, c.Domain, c.Rule, c.Limit.Limit, c.Key)
-	if rec := a.post(label); rec.Code != http.StatusOK {
-		t.Fatalf("a label: %d %s", rec.Code, rec.Body)
-	}
 	fill := strings.NewReplacer("{domain}", c.Domain, "{rule}", c.Rule, "{key}", c.Key)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	var all strings.Builder
 	for _, pattern := range analytics.Paths() {
-		method, path, _ := strings.Cut(pattern, " ")
-		if method != "GET" {
-			continue
-		}
-		path = fill.Replace(strings.TrimPrefix(path, "/v1/analytics/")) + "?"
+		path := fill.Replace(strings.TrimPrefix(pattern, "GET /v1/analytics/")) + "?"
 		switch path {
-		case "labels?", "system?":
+		case "system?":
 		case "client?":
 			path += "key=" + c.Key + "&" + a.span()
 		case "rates?", "replay?":
@@ -53,13 +44,10 @@ func everyPath(t *testing.T, open func() analytics.Database, tr *Traffic) {
 		equal(t, path+" of a database that does not answer", rec.Code, http.StatusServiceUnavailable)
 	}
 	// What is not always there was there.
-	for _, member := range []string{"requests", "latency", "client_info", "responses", "verdict", "label", "usage", "judged", "precision", "badges", "no_advice_reason",
+	for _, member := range []string{"requests", "latency", "client_info", "responses", "verdict", "usage", "judged", "badges", "no_advice_reason",
 		"first_hit", "last_refused", "tier", "oldest", "missing"} {
 		if !strings.Contains(all.String(), `"`+member+`":`) {
 			t.Errorf("no response has %s", member)
 		}
 	}
-	equal(t, "an empty label", a.post("{}").Code, http.StatusBadRequest)
-	equal(t, "no label", a.post("[").Code, http.StatusBadRequest)
-	equal(t, "a long label", a.post(strings.Repeat(" ", 5000)).Code, http.StatusRequestEntityTooLarge)
 }

@@ -159,7 +159,7 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			`CREATE TABLE rollups_1 (grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL,
 				PRIMARY KEY (grain, at, limit_id, node, outcome)) ` + db.Dialect().Rows,
 			`INSERT INTO rollups_1 (grain, at, limit_id, node, outcome, n) SELECT grain, at, limit_id, node, outcome, n FROM rollups`,
-			`DROP TABLE rollups`, `ALTER TABLE rollups_1 RENAME TO rollups`, `DROP TABLE latencies`, `DROP TABLE answered`, `ALTER TABLE sources DROP COLUMN region`,
+			`CREATE TABLE labels (expires BIGINT NOT NULL)`, `DROP TABLE rollups`, `ALTER TABLE rollups_1 RENAME TO rollups`, `DROP TABLE latencies`, `DROP TABLE answered`, `ALTER TABLE sources DROP COLUMN region`,
 			`DELETE FROM weir_schema WHERE version > 1`,
 		} {
 			if err := tx.Each(statement, [][]any{nil}, nil); err != nil {

@@ -41,7 +41,7 @@ func (t *askedTx) Each(query string, args [][]any, row func(int, analytics.Row) 
 
 // Questions are those of the dashboard, but for the range.
 var Questions = []string{"overview?", "series?", "top?", "rules?", "rule?domain=api&rule=rule1", "rates?domain=api&rule=rule1&limit=l", "clients?", "clients?sort=overshoot", "clients?verdict=abusive",
-	"client?key=client1", "accuracy?", "replay?domain=api&rule=rule1&limit=l", "upstream?", "latency?", "filters?", "labels", "system"}
+	"client?key=client1", "accuracy?", "replay?domain=api&rule=rule1&limit=l", "upstream?", "latency?", "filters?", "system"}
 
 // Plans looks at how a database means to answer the questions of the dashboard, and fails
 // for a statement about one client that reads more than the rows of the client: it is run

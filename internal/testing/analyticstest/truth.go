@@ -846,7 +846,6 @@ func csvs(a *asked) {
 			a.t.Errorf("%s: no rows", path)
 		}
 	}
-	a.table("labels?format=csv")
 	if rows := a.table("system?format=csv"); len(rows) != 2 {
 		a.t.Errorf("system: %d sources", len(rows))
 	}

@@ -22,7 +22,7 @@ func Upgrades(t *testing.T, open func() analytics.Database) {
 	s := d.service()
 	d.write(s, many, 9*24*time.Hour)
 	want, had := d.answers(s), rows(t, d.db)
-	gone := []string{"client_blocks", "client_columns"}
+	gone := []string{"client_blocks", "client_columns", "labels"}
 	if err := d.db.Update(t.Context(), func(tx analytics.Tx) error {
 		for _, table := range gone {
 			for _, statement := range []string{`CREATE TABLE ` + table + ` (grain BIGINT NOT NULL PRIMARY KEY)`, `INSERT INTO ` + table + ` VALUES (1)`} {

@@ -46,8 +46,7 @@ type Figures struct {
 // Client is one that was limited.
 type Client struct {
 	Evidence *verdict.Evidence
-	// Verdict has the Class that an operator said, if one did.
-	Verdict verdict.Verdict
+	Verdict  verdict.Verdict
 }
 
 // Quantiles of what clients asked for in their busiest period, in units. 95 in 100 of

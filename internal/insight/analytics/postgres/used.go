@@ -111,7 +111,7 @@ func bytesOf(column string, length int64) string {
 }
 
 // tableNames are the tables of analytics, for a statement.
-const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latencies', 'answered', 'clients', 'sketches', 'words', 'arrivals', 'losses', 'late', 'labels'`
+const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latencies', 'answered', 'clients', 'sketches', 'words', 'arrivals', 'losses', 'late'`
 
 // live returns what the rows of a table take that are not deleted. Of a large table some
 // pages are looked at, always the same ones, so that what is measured changes by what was

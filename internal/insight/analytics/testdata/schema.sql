@@ -36,3 +36,4 @@ CREATE TABLE IF NOT EXISTS client_columns ( grain BIGINT NOT NULL, at BIGINT NOT
 -- migration 6
 DROP TABLE client_blocks;
 DROP TABLE client_columns;
+DROP TABLE labels;

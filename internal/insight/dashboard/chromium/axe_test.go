@@ -140,7 +140,7 @@ func TestFamilyAxe(t *testing.T) {
 		b.do(`document.querySelector("[data-test=client-actions]").click()`)
 		b.until(`document.querySelector(".menu:popover-open [role=menuitem]")`)
 		check(b, at("the menu of a client"))
-		for _, action := range []string{"Label abusive", "Another limit…", "Give units back…", "Ban…"} {
+		for _, action := range []string{"Another limit…", "Give units back…", "Ban…"} {
 			b.open("/clients?live=0" + span)
 			b.choose("[data-test=client-actions]", action)
 			b.until(`document.querySelector("dialog[open]")`)

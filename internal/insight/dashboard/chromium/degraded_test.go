@@ -75,7 +75,7 @@ func TestAnalyticsOff(t *testing.T) {
 	b.expect("/v1/analytics/")
 	for _, width := range []int64{wide, narrow} {
 		b.width(width)
-		for _, path := range []string{"/", "/rules", "/rule?domain=api&rule=client_id", "/clients", "/client?key=x", "/accuracy", "/upstream", "/system", "/audit"} {
+		for _, path := range []string{"/", "/rules", "/rule?domain=api&rule=client_id", "/clients", "/client?key=x", "/accuracy", "/upstream", "/system"} {
 			b.open(path)
 			b.until(`document.querySelector("[data-test=unanswered]")?.textContent.includes("Analytics is off")`)
 			for _, fault := range js[[]string](b, examine) {

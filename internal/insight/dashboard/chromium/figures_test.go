@@ -170,7 +170,7 @@ func TestFigures(t *testing.T) {
 		b.until(`document.querySelector("[data-test=sources]")?.textContent.includes("edge-1")`)
 	}
 
-	t.Run("label", func(t *testing.T) { labels(t, n, b) })
+	t.Run("act", func(t *testing.T) { acts(t, n, b) })
 	t.Run("export", func(t *testing.T) { exports(t, n, b) })
 	t.Run("zoom", func(t *testing.T) { zooms(b) })
 }
@@ -184,40 +184,13 @@ func written(n int64) string {
 	return s
 }
 
-// labels gives a client both labels and takes the last one back.
-func labels(t *testing.T, n *node, b *tab) {
-	type labelList struct {
-		Labels []struct {
-			Key, Label, Reason string
-			InForce            bool `json:"in_force"`
-		}
-	}
+// acts resets a client, whose key is told as it is, from its row.
+func acts(t *testing.T, n *node, b *tab) {
 	b.width(wide)
-	b.open("/clients?live=0&key=client-5")
-	for _, step := range []struct{ choose, button, label, reason string }{
-		{"Label legitimate", "Label as legitimate", "legitimate", "our own probe"},
-		{"Label abusive", "Label as abusive", "abusive", "it is not"},
-		{"Take the label back", "Take the label back", "", "who knows"},
-	} {
-		b.choose("[data-test=client-actions]", step.choose)
-		b.act(step.button, step.reason)
-		got := admins[labelList](n, "/v1/analytics/labels", nil).Labels[0]
-		if got.Key != "client-5" || got.Label != step.label || got.Reason != step.reason {
-			t.Errorf("%s: %+v", step.choose, got)
-		}
-		shown := fmt.Sprintf(`document.querySelector("[data-test=clients] tbody tr")?.textContent.includes("%s (labelled)")`, step.label)
-		if step.label == "" {
-			shown = `!document.querySelector("[data-test=clients] tbody tr")?.textContent.includes("(labelled)")`
-		}
-		b.until(shown)
-	}
-	b.open("/audit")
-	b.until(`document.querySelector("[data-test=labels]")?.textContent.includes("our own probe")`)
-	// A client whose key is told as it is can be acted on from its row.
 	b.open("/clients?live=0&key=client-5")
 	b.choose("[data-test=client-actions]", "Reset the count")
 	b.until(`document.querySelector("#action-entries")?.value === "client_id=client-5"`)
-	b.act("Reset a client's count", "labelled by mistake")
+	b.act("Reset a client's count", "our own probe")
 	if left := n.explain("client-5").Decision.Remaining; left != 100 {
 		t.Errorf("after the reset %d are left", left)
 	}

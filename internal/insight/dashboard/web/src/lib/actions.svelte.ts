@@ -2,7 +2,7 @@ import { about } from "./route.svelte.ts";
 import type { Entry } from "./types.ts";
 
 /** What an operator is about to do. */
-export type Verb = "inspect" | "ban" | "unban" | "allow" | "disallow" | "override" | "restore" | "grant" | "reset" | "mode" | "label";
+export type Verb = "inspect" | "ban" | "unban" | "allow" | "disallow" | "override" | "restore" | "grant" | "reset" | "mode";
 
 export interface Wish {
   verb: Verb;
@@ -18,7 +18,6 @@ export interface Wish {
   whole?: boolean;
   mode?: "shadow" | "enforce" | "off" | "none";
   percent?: number;
-  label?: string;
   allowance?: number;
   period?: string;
 }

@@ -43,7 +43,7 @@ const kinds: Record<string, string> = {
   flapping: "warn",
 };
 
-/** The look of a badge for a word of a verdict, a label or a rule. */
+/** The look of a badge for a word of a verdict or a rule. */
 export function kind(word: string): string {
   return kinds[word] ?? kinds[word.replaceAll(" ", "_")] ?? kinds[word.replaceAll("-", "_")] ?? "";
 }

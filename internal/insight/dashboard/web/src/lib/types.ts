@@ -143,7 +143,7 @@ export interface Replay {
   arrivals: number[] | null;
   current_refused: number[] | null;
   edited_refused: number[] | null;
-  clients: { key: string; decisions: number; recorded_refused: number; current_refused: number; edited_refused: number; label?: string }[] | null;
+  clients: { key: string; decisions: number; recorded_refused: number; current_refused: number; edited_refused: number }[] | null;
 }
 
 export interface Line {
@@ -192,7 +192,6 @@ export interface RuleFigures extends Limit, Totals {
   first_hit?: string;
   last_hit?: string;
   last_refused?: string;
-  precision?: { legitimate: number; abusive: number; share: number };
   judged?: { clients: number; verdicts: Record<string, number> | null; refused_shares: Record<string, number> | null };
   badges?: string[];
   advice?: Advice[];
@@ -303,24 +302,6 @@ export interface Answers {
   longest_ms?: number;
 }
 
-export interface Label {
-  id: number;
-  domain: string;
-  rule: string;
-  limit: string;
-  key: string;
-  label: string;
-  reason: string;
-  by: string;
-  at: string;
-  expires: string;
-  in_force: boolean;
-}
-
-export interface LabelList {
-  labels: Label[] | null;
-}
-
 export interface Verdict {
   class: string;
   /** high, medium or low; none of undecided. */
@@ -358,7 +339,6 @@ export interface Client extends Limit, Totals {
   usual_hours: number;
   now: number;
   verdict?: Verdict;
-  label?: Label;
 }
 
 export interface ClientList {
@@ -372,7 +352,6 @@ export interface ClientDetail {
   coverage: Coverage;
   key: string;
   limits: (Client & { at: string[] | null; lines: Line[] | null; units_at: number[] | null; busiest: number[] | null })[] | null;
-  labels: Label[] | null;
 }
 
 export interface Compared {
