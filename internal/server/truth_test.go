@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"context"
-	"encoding/csv"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -115,32 +113,6 @@ descriptors:
 				!strings.Contains(metrics, fmt.Sprintf("\nweir_requests_total{result=\"allowed\"} %d\n", total-refused)) {
 				t.Errorf("%d of %d requests were refused at the socket, the metrics say other than so", refused, total)
 			}
-			if table := r.table(t, "overview"); table["requests.requests"] != fmt.Sprint(total) || table["requests.refused"] != fmt.Sprint(refused) {
-				t.Errorf("the table says %v", table)
-			}
 		})
 	}
-}
-
-// table is the first line of a table of analytics by its columns.
-func (r *running) table(t *testing.T, path string) map[string]string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, r.URLs["admin"]+"/v1/analytics/"+path+"?format=csv", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	rows, err := csv.NewReader(res.Body).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%v %v", rows, err)
-	}
-	out := map[string]string{}
-	for i, name := range rows[0] {
-		out[strings.TrimSpace(name)] = rows[1][i]
-	}
-	return out
 }

@@ -20,7 +20,7 @@ type ask struct {
 	nodes, regions, outcomes           []string
 	keys, tiers, paths, agents         []string
 	verdicts                           []string
-	mode, by, sort, of, format         string
+	mode, by, sort                     string
 	top                                int
 	edit                               edit
 	safeRate                           float64 // requests a second; zero: none is given

@@ -22,21 +22,19 @@ type question struct {
 	path   string
 	takes  takes
 	report func(ctx context.Context, s *Service, a *ask) (any, error)
-	// table returns the part of the answer that is a table.
-	table func(a *ask, answer any) any
 }
 
 // on is a question that is answered from one state of the rows.
-func on[T any](path string, t takes, report func(*reader) T, table func(*ask, T) any) question {
+func on[T any](path string, t takes, report func(*reader) T) question {
 	return onLater(path, t, func(r *reader) func() (T, error) {
 		out := report(r)
 		return func() (T, error) { return out, nil }
-	}, table)
+	})
 }
 
 // onLater is a question whose answer is computed of what was read, which needs no
 // connection, of which a database in memory has one.
-func onLater[T any](path string, t takes, report func(*reader) func() (T, error), table func(*ask, T) any) question {
+func onLater[T any](path string, t takes, report func(*reader) func() (T, error)) question {
 	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) {
 		var compute func() (T, error)
 		err := s.db.View(ctx, asTx(func(in *statements) {
@@ -48,7 +46,7 @@ func onLater[T any](path string, t takes, report func(*reader) func() (T, error)
 			return nil, err
 		}
 		return compute()
-	}, func(a *ask, out any) any { return table(a, out.(T)) }}
+	}}
 }
 
 // ruleTakes and clientTakes are those of one rule and of one client, which two paths have each.
@@ -58,31 +56,23 @@ var (
 )
 
 var questions = []question{
-	on("overview", takes{filters: allFilters, top: 5, ranged: true}, reportOverview,
-		func(_ *ask, o *Overview) any { return []overviewRow{{o.Totals, o.Requests}} }),
-	on("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10, ranged: true},
-		reportSeries, func(_ *ask, s *Series) any { return linesTable(s.At, s.Lines) }),
-	on("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true, ranged: true},
-		reportTop, func(_ *ask, t *Top) any { return t.Words }),
-	on("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500, ranged: true},
-		reportRules, func(_ *ask, l *RuleList) any { return l.Rules }),
-	on("rule", ruleTakes, reportRule, historyTable),
-	on("rules/{domain}/{rule}", ruleTakes, reportRule, historyTable),
-	on("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true, ranged: true},
-		reportRates, ratesList),
+	on("overview", takes{filters: allFilters, top: 5, ranged: true}, reportOverview),
+	on("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10, ranged: true}, reportSeries),
+	on("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true, ranged: true}, reportTop),
+	on("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500, ranged: true}, reportRules),
+	on("rule", ruleTakes, reportRule),
+	on("rules/{domain}/{rule}", ruleTakes, reportRule),
+	on("rates", takes{filters: clientFilters, top: 200, clients: true, ranged: true}, reportRates),
 	on("clients", takes{filters: append([]string{"verdict"}, clientFilters...), clients: true, top: 50, ranged: true,
-		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
-		reportClients, func(_ *ask, l *ClientList) any { return l.Clients }),
-	on("client", clientTakes, reportClient, clientTable),
-	on("clients/{key}", clientTakes, reportClient, clientTable),
-	onLater("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true, ranged: true}, reportAccuracy,
-		func(_ *ask, l *AccuracyList) any { return l.Rules }),
-	onLater("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20, ranged: true}, reportReplay,
-		func(_ *ask, r *Replay) any { return r.Clients }),
-	on("upstream", takes{filters: originFilters, step: true, safe: true, ranged: true}, reportUpstream, upstreamTable),
-	on("latency", takes{filters: originFilters, step: true, ranged: true}, reportLatency, latencyTable),
-	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters, func(_ *ask, w *Words) any { return w.Limits }),
-	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }, func(_ *ask, out any) any { return out.(*System).Sources }},
+		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}}, reportClients),
+	on("client", clientTakes, reportClient),
+	on("clients/{key}", clientTakes, reportClient),
+	onLater("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true, ranged: true}, reportAccuracy),
+	onLater("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20, ranged: true}, reportReplay),
+	on("upstream", takes{filters: originFilters, step: true, safe: true, ranged: true}, reportUpstream),
+	on("latency", takes{filters: originFilters, step: true, ranged: true}, reportLatency),
+	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters),
+	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }},
 }
 
 // Handler answers GET /v1/analytics/... Who may ask is the caller's concern. Safe for
@@ -149,14 +139,11 @@ func (s *Service) handle(q question) http.Handler {
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = errors.Join(ctx.Err(), err) // which databases call by other names
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			s.failed(w, err)
-		case a.format == "csv":
-			sendCSV(w, q.table(a, out))
-		default:
-			sendJSON(w, out)
+			return
 		}
+		sendJSON(w, out)
 	})
 }
 
@@ -199,15 +186,6 @@ func sendJSON(w http.ResponseWriter, v any) {
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	// Whoever asked and has left gets nothing.
 	_, _ = w.Write(append(body, '\n'))
-}
-
-func sendCSV(w http.ResponseWriter, list any) {
-	h := w.Header()
-	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	h.Set("Content-Disposition", `attachment; filename="weir.csv"`)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	_ = writeCSV(w, list) // likewise
 }
 
 // takePath reads the words of the path.

@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -133,30 +132,6 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-func TestCSV(t *testing.T) {
-	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	var b strings.Builder
-	err := writeCSV(&b, []TopRule{{Limit: Limit{Rule: "a,b", Limit: "=cmd()", Allowance: 3}, Totals: Totals{Counts: map[string]int64{"x": 1}}},
-		{Limit: Limit{Rule: "say \"no\""}, Totals: Totals{Counts: map[string]int64{"y": 2}}}})
-	const want = "domain,rule,limit,algorithm,allowance,period_ms,burst,decisions,counts.x,refused_share,delayed_share,shadow_share,counts.y\n" +
-		",\"a,b\",'=cmd(),,3,0,0,0,1,0,0,0,\n,\"say \"\"no\"\"\",,,0,0,0,0,,0,0,0,2\n"
-	if err != nil || b.String() != want {
-		t.Errorf("%v\n%q\n%q", err, b.String(), want)
-	}
-	b.Reset()
-	if err := writeCSV(&b, []Version{{From: at, Usage: &Usage{P50: 0.5}}}); err != nil || !strings.Contains(b.String(), "usage.p50") || !strings.Contains(b.String(), "2026-03-01T00:00:00Z") {
-		t.Errorf("%v %q", err, b.String())
-	}
-	b.Reset()
-	if err := writeCSV(&b, []verdict.Verdict{{Class: verdict.Shared, Certainty: verdict.Low, Confidence: 0.6}}); err != nil || b.String() != "class,confidence,reasons,against,missing\nshared_address,low,,,\n" {
-		t.Errorf("a field that JSON leaves out: %v %q", err, b.String())
-	}
-	b.Reset()
-	if err := writeCSV(&b, []Rung{}); err != nil || b.String() != "limit,clients,users,units,share\n" {
-		t.Errorf("an empty table: %v %q", err, b.String())
-	}
-}
-
 var update = flag.Bool("update", false, "rewrite testdata/schema.sql; only before the version it belongs to is released")
 
 // Migrations that were released do not change: databases have them.
@@ -185,7 +160,7 @@ func TestSchema(t *testing.T) {
 
 // No query makes the parser fail in another way than by an error.
 func FuzzParse(f *testing.F) {
-	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units&of=ladder", "safe_rate=12.5"} {
+	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units", "safe_rate=12.5"} {
 		f.Add(q)
 	}
 	opt := Options{}
@@ -195,7 +170,7 @@ func FuzzParse(f *testing.F) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, q string) {
 		for _, clients := range []bool{false, true} {
-			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, of: []string{"ladder"}, top: 5, step: true, ranged: true, safe: true, clients: clients}, now, &opt)
+			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, top: 5, step: true, ranged: true, safe: true, clients: clients}, now, &opt)
 			if err != nil {
 				continue
 			}

@@ -107,19 +107,3 @@ func reportLatency(r *reader) *LatencySeries {
 	out.Coverage = r.coverage()
 	return out
 }
-
-// latencyPoint is a step of an answer about latencies.
-type latencyPoint struct {
-	At       time.Time `json:"at"`
-	Measured int64     `json:"measured"`
-	P50US    float64   `json:"p50_us"`
-	P99US    float64   `json:"p99_us"`
-}
-
-func latencyTable(_ *ask, l *LatencySeries) any {
-	out := []latencyPoint{}
-	for i, at := range l.At {
-		out = append(out, latencyPoint{at, l.Measured[i], l.P50US[i], l.P99US[i]})
-	}
-	return out
-}

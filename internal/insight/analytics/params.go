@@ -33,10 +33,10 @@ func (e *paramError) Error() string { return e.name + ": " + e.what }
 // takes says what a path knows of the parameters, and what they are if they are
 // left out.
 type takes struct {
-	// filters are the lists that it knows, by, sort and of the words that these have,
-	// the first for what is left out.
+	// filters are the lists that it knows, by and sort the words that these have, the
+	// first for what is left out.
 	filters      []string
-	by, sort, of []string
+	by, sort     []string
 	top          int // zero: it has none
 	step, ranged bool
 	// edits: the numbers of a limit can be others.
@@ -64,9 +64,8 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 	if err != nil {
 		return nil, &paramError{"query", "cannot be read: " + err.Error()}
 	}
-	a := &ask{now: now, top: t.top, format: "json"}
+	a := &ask{now: now, top: t.top}
 	p := &params{values: values, known: map[string]bool{}}
-	a.format = p.word("format", []string{"json", "csv"})
 	lists := map[string]*[]string{
 		"domain": &a.domains, "rule": &a.rules, "limit": &a.limits, "algorithm": &a.algorithms, "node": &a.nodes, "region": &a.regions, "outcome": &a.outcomes,
 		"key": &a.keys, "tier": &a.tiers, "path": &a.paths, "agent": &a.agents, "verdict": &a.verdicts,
@@ -83,7 +82,7 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 		name  string
 		words []string
 		to    *string
-	}{{"by", t.by, &a.by}, {"sort", t.sort, &a.sort}, {"of", t.of, &a.of}} {
+	}{{"by", t.by, &a.by}, {"sort", t.sort, &a.sort}} {
 		if w.words != nil {
 			*w.to = p.word(w.name, w.words)
 		}

@@ -2,7 +2,6 @@ package analyticstest
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -136,7 +135,7 @@ func Truth(t *testing.T, handler http.Handler, tr *Traffic) {
 		f    func(*asked)
 	}{
 		{"overview", overview}, {"series", series}, {"top", top}, {"rules", rules}, {"rule", rule}, {"clients", clients},
-		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"replay", replays}, {"upstream", upstream}, {"by hours", byHours}, {"words", words}, {"csv", csvs},
+		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"replay", replays}, {"upstream", upstream}, {"by hours", byHours}, {"words", words},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.f(&asked{t, a.handler, a.tr}) })
 	}
@@ -689,7 +688,6 @@ func replays(a *asked) {
 	var wide analytics.Replay
 	a.get("replay?rule=remote_address&new_allowance=100000&new_period_ms=60000&new_burst=100000&new_algorithm=token_bucket&"+a.span(), &wide)
 	equal(a.t, "newly admitted", [4]int64{wide.With.Refused, wide.Admitted.Decisions, wide.Admitted.Keys, wide.Refused.Decisions}, [4]int64{0, int64(len(own)), int64(len(ownKeys)), 0})
-	equal(a.t, "rows of CSV", len(a.table("replay?rule=remote_address&new_allowance=25&top=1000&format=csv&"+a.span())), len(r.Clients))
 }
 
 func upstream(a *asked) {
@@ -828,54 +826,4 @@ func words(a *asked) {
 	equal(a.t, "domains", w.Domains, []string{"api"})
 	equal(a.t, "rules", w.Rules, []string{"path_/login", "remote_address", "user"})
 	equal(a.t, "outcomes", w.Outcomes, slices.Sorted(maps.Keys(tally(a.tr.of(all), outcome))))
-}
-
-// csvs checks that tables have what JSON has.
-func csvs(a *asked) {
-	var list analytics.ClientList
-	a.get("clients?top=1000&"+a.span(), &list)
-	rows := a.table("clients?top=1000&format=csv&" + a.span())
-	equal(a.t, "rows", len(rows), len(list.Clients))
-	for i, row := range rows {
-		c := list.Clients[i]
-		equal(a.t, "row", [3]string{row["key"], row["units"], row["counts.refused"]}, [3]string{c.Key, fmt.Sprint(c.Units), nonZero(c.Counts["refused"])})
-	}
-	for _, path := range []string{"overview?", "series?", "top?", "rules?", "rule?rule=user&", "rates?rule=user&", "rates?rule=user&of=buckets&", "rates?rule=user&of=ladder&",
-		"rates?rule=user&of=peaks&", "client?key=burst&", "accuracy?", "upstream?", "filters?"} {
-		if rows := a.table(path + "format=csv&" + a.span()); len(rows) == 0 {
-			a.t.Errorf("%s: no rows", path)
-		}
-	}
-	if rows := a.table("system?format=csv"); len(rows) != 2 {
-		a.t.Errorf("system: %d sources", len(rows))
-	}
-}
-
-func nonZero(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-// table reads a table.
-func (a *asked) table(path string) []map[string]string {
-	a.t.Helper()
-	rec := a.raw(path)
-	if rec.Code != 200 || !strings.HasPrefix(rec.Header().Get("Content-Type"), "text/csv") {
-		a.t.Fatalf("GET %s: %d %s %s", path, rec.Code, rec.Header().Get("Content-Type"), rec.Body)
-	}
-	lines, err := csv.NewReader(rec.Body).ReadAll()
-	if err != nil || len(lines) == 0 {
-		a.t.Fatalf("GET %s: %v, %d lines", path, err, len(lines))
-	}
-	var out []map[string]string
-	for _, line := range lines[1:] {
-		row := map[string]string{}
-		for i, name := range lines[0] {
-			row[name] = line[i]
-		}
-		out = append(out, row)
-	}
-	return out
 }

@@ -200,16 +200,12 @@ func acts(t *testing.T, n *node, b *tab) {
 func exports(t *testing.T, n *node, b *tab) {
 	for _, path := range []string{"/", "/rules", "/rule?domain=api&rule=client_id&limit=client_id", "/clients", "/accuracy", "/upstream", "/system"} {
 		b.open(path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "live=0")
-		links := js[[]string](b, `[...document.querySelectorAll("[data-test=export] a")].map((a) => a.href)`)
-		if len(links) < 2 {
-			t.Errorf("%s: %d links to files", path, len(links))
+		links := js[[]string](b, `[...document.querySelectorAll("a[data-test=export]")].map((a) => a.href)`)
+		if len(links) == 0 {
+			t.Errorf("%s has no link to a file", path)
 		}
 		for _, link := range links {
-			data := string(n.ask("GET", link, ""))
-			if csv := strings.Contains(link, "format=csv"); csv && (strings.HasPrefix(data, "{") || !strings.Contains(data, ",")) || !csv && !strings.HasPrefix(data, "{") {
-				t.Errorf("%s answers %.200s", link, data)
-			}
-			if strings.Contains(data, `"status":4`) {
+			if data := string(n.ask("GET", link, "")); !strings.HasPrefix(data, "{") || strings.Contains(data, `"status":4`) {
 				t.Errorf("%s answers %.300s", link, data)
 			}
 		}

@@ -121,10 +121,10 @@ func TestUpstream(t *testing.T) {
 	}
 	b.fill("#safe-rate", "18.5")
 	b.until(`location.search.includes("safe=18.5") && document.querySelector("[data-figure=safe-rate]")?.textContent === "18.5" && document.querySelector("[data-test=safe-says]").innerText.includes("which is given")`)
-	if links := js[[]string](b, `[...document.querySelectorAll("[data-test=export] a")].map((a) => a.href)`); len(links) == 0 || !strings.Contains(links[0], "safe_rate=18.5") {
+	if links := js[[]string](b, `[...document.querySelectorAll("a[data-test=export]")].map((a) => a.href)`); len(links) == 0 || !strings.Contains(links[0], "safe_rate=18.5") {
 		t.Errorf("files leave the safe rate out: %q", links)
-	} else if csv := string(n.ask("GET", links[0], "")); !strings.Contains(csv, "above_safe_s") {
-		t.Errorf("%s: %.200s", links[0], csv)
+	} else if data := string(n.ask("GET", links[0], "")); !strings.Contains(data, "above_safe_s") {
+		t.Errorf("%s: %.200s", links[0], data)
 	}
 	at := js[string](b, "location.pathname + location.search")
 	b.open(strings.TrimPrefix(at, "/ui"))
