@@ -91,12 +91,9 @@ type Upstream struct {
 	MeanMS []int64   `json:"mean_ms"`
 	P50MS  []float64 `json:"p50_ms"`
 	P99MS  []float64 `json:"p99_ms"`
-	// AboveS is how many seconds of each step were above the safe rate.
-	AboveS []int64 `json:"above_safe_s"`
 	// Total has all answers, Times how long they took.
 	Total event.Answers `json:"total"`
 	Times AnswerTimes   `json:"response_times"`
-	Safe  SafeRate      `json:"safe"`
 }
 
 // AnswerTimes says how long answers took.
@@ -108,52 +105,6 @@ type AnswerTimes struct {
 	P50MS float64 `json:"p50_ms"`
 	P95MS float64 `json:"p95_ms"`
 	P99MS float64 `json:"p99_ms"`
-}
-
-// SafeRate says how the upstream fared when it was sent more than a rate, and when it
-// was not. It is told of moments: rows of the answer's grain, minutes of a range up to
-// a day.
-type SafeRate struct {
-	// PerSecond is the rate, in requests a second that were admitted under the limit of the
-	// report, as the mean of a moment. Zero where it is not known.
-	PerSecond float64 `json:"per_second"`
-	// Basis is given, where the question says the rate; inferred, from the moments of
-	// the range; at_least, where none of them was strained: the highest rate of them;
-	// or unknown, and then Reason says why.
-	Basis  string `json:"basis"`
-	Reason string `json:"reason,omitempty"`
-	// StepS is how many seconds a moment has. Classified is how many were judged: those with
-	// at least 20 (SafeAnswers) timed answers. Strained is how many of them were strained: at
-	// least 1 % (SafeErrors) of the answers were server errors, or the 99th percentile was at
-	// least twice (SafeSlower) UsualP99MS, the median of those of all that were judged.
-	StepS      int64   `json:"step_s"`
-	Classified int64   `json:"judged"`
-	Strained   int64   `json:"strained"`
-	UsualP99MS float64 `json:"usual_p99_ms"`
-	// Separation says how well the inferred rate tells strained moments from others:
-	// the share of the strained ones above it, plus the share of the others not above
-	// it, less one. 1 is without a fault, 0 no better than chance.
-	Separation float64 `json:"separation"`
-	// Above is of the moments above the rate, Within of the others. Both are empty
-	// where no rate is known.
-	Above  SafePart `json:"above"`
-	Within SafePart `json:"within"`
-}
-
-// SafePart is a part of the moments in which something was admitted.
-type SafePart struct {
-	// Moments is how many they are, Share which share of all of them, 0 to 1, and
-	// Strained how many of those that were judged were strained.
-	Moments  int64   `json:"steps"`
-	Share    float64 `json:"share"`
-	Strained int64   `json:"strained"`
-	// Answers, ServerErrors and the percentiles, -1 where none was timed, are of the
-	// answers in them.
-	Answers          int64   `json:"responses"`
-	ServerErrors     int64   `json:"server_errors"`
-	ServerErrorShare float64 `json:"server_error_share"`
-	P50MS            float64 `json:"p50_ms"`
-	P99MS            float64 `json:"p99_ms"`
 }
 
 // System answers GET /v1/analytics/system.

@@ -23,7 +23,6 @@ type ask struct {
 	mode, by, sort                     string
 	top                                int
 	edit                               edit
-	safeRate                           float64 // requests a second; zero: none is given
 	// stepAsked: the step is not one that was chosen.
 	stepAsked bool
 }

@@ -69,7 +69,7 @@ var questions = []question{
 	on("clients/{key}", clientTakes, reportClient),
 	onLater("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true, ranged: true}, reportAccuracy),
 	onLater("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20, ranged: true}, reportReplay),
-	on("upstream", takes{filters: originFilters, step: true, safe: true, ranged: true}, reportUpstream),
+	on("upstream", takes{filters: originFilters, step: true, ranged: true}, reportUpstream),
 	on("latency", takes{filters: originFilters, step: true, ranged: true}, reportLatency),
 	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, reportFilters),
 	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }},

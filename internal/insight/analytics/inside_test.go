@@ -160,7 +160,7 @@ func TestSchema(t *testing.T) {
 
 // No query makes the parser fail in another way than by an error.
 func FuzzParse(f *testing.F) {
-	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units", "safe_rate=12.5"} {
+	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units"} {
 		f.Add(q)
 	}
 	opt := Options{}
@@ -170,11 +170,11 @@ func FuzzParse(f *testing.F) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, q string) {
 		for _, clients := range []bool{false, true} {
-			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, top: 5, step: true, ranged: true, safe: true, clients: clients}, now, &opt)
+			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, top: 5, step: true, ranged: true, clients: clients}, now, &opt)
 			if err != nil {
 				continue
 			}
-			if a.from >= a.to || a.from%a.step != 0 || (a.to-a.from)%a.step != 0 || a.step%a.grain.Seconds() != 0 || a.points() > maxPoints || a.points() < 1 || a.safeRate < 0 || a.safeRate > maxRate {
+			if a.from >= a.to || a.from%a.step != 0 || (a.to-a.from)%a.step != 0 || a.step%a.grain.Seconds() != 0 || a.points() > maxPoints || a.points() < 1 {
 				t.Errorf("%q: %d to %d by %d, %s", q, a.from, a.to, a.step, a.grain)
 			}
 		}

@@ -30,7 +30,7 @@ func TestDocumentHasEveryParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{"domain", "rule", "limit", "algorithm", "mode", "node", "region", "outcome", "key", "tier", "path", "agent", "verdict",
-		"by", "sort", "top", "new_allowance", "new_period_ms", "new_burst", "new_algorithm", "safe_rate", "from", "to", "step"}
+		"by", "sort", "top", "new_allowance", "new_period_ms", "new_burst", "new_algorithm", "from", "to", "step"}
 	known := map[string]bool{}
 	for _, q := range questions {
 		var named []string

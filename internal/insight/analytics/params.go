@@ -41,8 +41,6 @@ type takes struct {
 	step, ranged bool
 	// edits: the numbers of a limit can be others.
 	edits bool
-	// safe: a safe rate can be given.
-	safe bool
 	// clients: it is made of rows of clients, which are not kept by day.
 	clients bool
 }
@@ -92,9 +90,6 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 	}
 	if t.edits {
 		a.edits(p)
-	}
-	if t.safe {
-		a.safeRate = p.rate("safe_rate")
 	}
 	if t.ranged {
 		a.span(p, t, opt)
@@ -157,23 +152,6 @@ func (p *params) number(name string, zero, least, most int) int {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < least || n > most {
 		p.fail(name, "%.40q is not a number from %d to %d", v, least, most)
-	}
-	return n
-}
-
-// maxRate bounds a rate, in requests a second.
-const maxRate = 1e9
-
-// rate returns a number of requests a second, zero if there is none.
-func (p *params) rate(name string) float64 {
-	v := p.one(name)
-	if v == "" {
-		return 0
-	}
-	n, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(n > 0 && n <= maxRate) {
-		p.fail(name, "%.40q is not a rate: give requests a second, above 0 and up to %d", v, int64(maxRate))
-		return 0
 	}
 	return n
 }

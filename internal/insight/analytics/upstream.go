@@ -1,9 +1,6 @@
 package analytics
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -14,29 +11,21 @@ func passes(outcome string) bool { return outcome != "refused" && !isMark(outcom
 
 func reportUpstream(r *reader) *Upstream {
 	chooseResponses(r)
-	moments, n := readMoments(r), r.points()
+	n := r.points()
 	out := &Upstream{At: r.at(), Admitted: make([]int64, n), Refused: make([]int64, n), Answers: make([]event.Answers, n), MeanMS: make([]int64, n),
-		P50MS: make([]float64, n), P99MS: make([]float64, n), AboveS: make([]int64, n)}
+		P50MS: make([]float64, n), P99MS: make([]float64, n)}
 	if names := r.names(); len(names) == 1 {
 		out.Of = r.newest(names[0])
 	}
-	seconds := r.grain.Seconds()
-	out.Safe = safeRate(moments, seconds, r.safeRate)
-	steps, all := make([]answering, n), answering{}
-	first := int64(0) // when the first answers were told
-	for _, m := range moments {
-		p := r.point(m.at)
-		out.Admitted[p] += m.admitted
-		out.Refused[p] += m.refused
-		steps[p].join(&m.responses)
-		all.join(&m.responses)
-		if first == 0 && m.responses.count() > 0 {
-			first = m.at
+	r.counts(r.step, "", func(row countRow) {
+		switch p := r.point(row.at); {
+		case passes(row.outcome):
+			out.Admitted[p] += row.n
+		case row.outcome == "refused":
+			out.Refused[p] += row.n
 		}
-		if out.Safe.PerSecond > 0 && m.rate(seconds) > out.Safe.PerSecond {
-			out.AboveS[p] += seconds
-		}
-	}
+	})
+	steps, all, first := readAnswers(r)
 	for p := range steps {
 		out.Answers[p], out.P50MS[p], out.P99MS[p] = steps[p].answers(), steps[p].percentileMS(50), steps[p].percentileMS(99)
 	}
@@ -76,20 +65,23 @@ func chooseResponses(r *reader) {
 	r.chosen, r.all = r.versions(busiest), false
 }
 
-// readMoments returns what happened in each row's time of the range, in order.
-func readMoments(r *reader) []*moment {
-	by := map[int64]*moment{}
-	of := func(at int64) *moment { return entry(by, at, func() *moment { return &moment{at: at} }) }
-	r.counts(r.grain.Seconds(), "", func(row countRow) {
-		switch {
-		case passes(row.outcome):
-			of(row.at).admitted += row.n
-		case row.outcome == "refused":
-			of(row.at).refused += row.n
+// readAnswers returns the answers of each step and of all, and when the first of them were
+// told, zero if none were.
+func readAnswers(r *reader) (steps []answering, all answering, first int64) {
+	steps = make([]answering, r.points())
+	r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
+		var a answering
+		if err := a.merge(packed); err != nil {
+			return err
 		}
+		if a.count() > 0 && (first == 0 || at < first) {
+			first = at
+		}
+		steps[r.point(at)].join(&a)
+		all.join(&a)
+		return nil
 	})
-	r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(at).responses.merge(packed) })
-	return slices.SortedFunc(maps.Values(by), func(a, b *moment) int { return cmp.Compare(a.at, b.at) })
+	return steps, all, first
 }
 
 // addRecords takes the answers from records where no roll-up of the range tells

@@ -730,7 +730,6 @@ func upstream(a *asked) {
 	percentiles(a.t, "all", slices.Concat(took...), map[int]float64{50: u.Times.P50MS, 95: u.Times.P95MS, 99: u.Times.P99MS})
 	equal(a.t, "timed", u.Times.Measured, int64(len(slices.Concat(took...))))
 	equal(a.t, "nothing is missing", u.Coverage.Missing, nil)
-	a.safeRates(admitted, answers, took)
 	var busiest analytics.Upstream
 	a.get("upstream?"+a.span(), &busiest)
 	equal(a.t, "the limit that decided most", busiest.Of.Rule, "remote_address")
@@ -750,46 +749,6 @@ func percentiles(t *testing.T, what string, ms []int64, got map[int]float64) {
 		if p < exact || p > exact*1.125+1e-6 {
 			t.Errorf("%s: %d in 100 answers took at most %v ms, told is %v", what, percent, exact, p)
 		}
-	}
-}
-
-// safeRates gives a rate that some minutes were above.
-func (a *asked) safeRates(admitted []int64, answers []event.Answers, took [][]int64) {
-	sorted := slices.Sorted(slices.Values(admitted))
-	rate := (float64(sorted[2]) + 0.5) / 60
-	var u analytics.Upstream
-	a.get(fmt.Sprintf("upstream?step=2m&rule=remote_address&safe_rate=%v&%s", rate, a.span()), &u)
-	var want [2]analytics.SafePart
-	var ms [2][]int64
-	aboveS := make([]int64, minutes/2)
-	for i, n := range admitted {
-		part := 0
-		if float64(n) > rate*60 {
-			part = 1
-			aboveS[i/2] += 60
-		}
-		p := &want[part]
-		p.Moments++
-		p.Answers += answers[i].Count
-		p.ServerErrors += answers[i].ServerError
-		ms[part] = append(ms[part], took[i]...)
-	}
-	for part, got := range []analytics.SafePart{u.Safe.Within, u.Safe.Above} {
-		what := []string{"within the safe rate", "above the safe rate"}[part]
-		w := want[part]
-		equal(a.t, what, [3]int64{got.Moments, got.Answers, got.ServerErrors}, [3]int64{w.Moments, w.Answers, w.ServerErrors})
-		near(a.t, what+", share", got.Share, float64(w.Moments)/minutes, 1e-5)
-		near(a.t, what+", errors", got.ServerErrorShare, float64(w.ServerErrors)/float64(w.Answers), 1e-3)
-		percentiles(a.t, what, ms[part], map[int]float64{50: got.P50MS, 99: got.P99MS})
-	}
-	if want[0].Moments == 0 || want[1].Moments == 0 || u.Safe.Basis != "given" || u.Safe.PerSecond != rate {
-		a.t.Errorf("%d minutes are above, %d are not: %+v", want[1].Moments, want[0].Moments, u.Safe)
-	}
-	equal(a.t, "seconds above", u.AboveS, aboveS)
-	var subset analytics.Upstream
-	a.get("upstream?rule=remote_address&"+a.span(), &subset)
-	if s := subset.Safe; s.Basis != "unknown" || !strings.Contains(s.Reason, "not enough data: 6 moments") || s.PerSecond != 0 || s.Above != s.Within || slices.Max(subset.AboveS) > 0 {
-		a.t.Errorf("of six minutes: %+v", s)
 	}
 }
 

@@ -404,34 +404,8 @@ export interface Upstream {
   mean_ms: number[] | null;
   p50_ms: number[] | null;
   p99_ms: number[] | null;
-  above_safe_s: number[] | null;
   total: Answers;
   response_times: { measured: number; p50_ms: number; p95_ms: number; p99_ms: number };
-  safe: SafeRate;
-}
-
-export interface SafeRate {
-  per_second: number;
-  basis: "given" | "inferred" | "at_least" | "unknown";
-  reason?: string;
-  step_s: number;
-  judged: number;
-  strained: number;
-  usual_p99_ms: number;
-  separation: number;
-  above: SafePart;
-  within: SafePart;
-}
-
-export interface SafePart {
-  steps: number;
-  share: number;
-  strained: number;
-  responses: number;
-  server_errors: number;
-  server_error_share: number;
-  p50_ms: number;
-  p99_ms: number;
 }
 
 export interface System {
