@@ -106,16 +106,21 @@ func (s *sources) codeLines(meant func(path string) bool) (n int) {
 func (s *sources) public() (packages, exported int) {
 	seen := map[string]bool{}
 	for _, f := range s.files {
-		folder := filepath.ToSlash(filepath.Dir(f.path))
-		if isIn(f.path, []string{"internal", "lab", "examples", "tools"}) || strings.Contains(folder, "internal/") || strings.Contains(folder, "/chromium") || f.ast.Name.Name == "main" {
+		if !isPublic(f.path) || f.ast.Name.Name == "main" {
 			continue
 		}
-		seen[folder] = true
+		seen[filepath.ToSlash(filepath.Dir(f.path))] = true
 		for _, d := range f.ast.Decls {
 			exported += countExported(d)
 		}
 	}
 	return len(seen), exported
+}
+
+// isPublic reports whether programs outside the module can import the package of a file.
+func isPublic(path string) bool {
+	folder := filepath.ToSlash(filepath.Dir(path))
+	return !isIn(path, []string{"internal", "lab", "examples", "tools"}) && !strings.Contains(folder, "internal/") && !strings.Contains(folder, "/chromium")
 }
 
 func countExported(d ast.Decl) (n int) {
