@@ -23,6 +23,15 @@ import (
 // sees that the client has canceled it, and the client gets ENHANCE_YOUR_CALM, which
 // gRPC maps to RESOURCE_EXHAUSTED. As the connections know which calls were begun, they
 // also inform the client when they are closed for another.
+//
+// grpc's own bounds, on calls and on the bytes of a message, do not bound memory: grpc
+// keeps each DATA frame apart, so a message in frames of one byte takes 41 times its
+// bytes (TestFramesOfOneByte). 16,384 calls with messages of 64 KiB would hold 41 GiB;
+// for 1 GiB a message could have 1,600 bytes. Windows do not help, as they open when a
+// part of a message is read, nor does grpc's buffer pool, which is not asked for frames
+// of up to a KiB, nor is there any other place that knows of a call before its message
+// is whole. That a connection is idle shows in its frames alone too: grpc does not tell
+// when an answer was written, and a client that is told too early calls twice.
 type unfinished struct {
 	budget *bodies.Budget
 	// most is how many calls a connection may have.
