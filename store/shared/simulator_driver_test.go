@@ -198,7 +198,7 @@ func (d *driver) served(s *server, ops []weir.Op, a *asking) {
 				a.charge(at, o.Cost)
 			}
 			n.truths[at].admit(n.homeAt(at).timeOf(s, o.Now), o.Cost)
-		case isForeground && isUndo(o):
+		case isUndo(o) && (isForeground || n.isStrict(at)): // in the background one whose call was lost is made again; of leased limits what nodes hold comes back like that
 			a.charge(at, -o.Cost)
 			n.truths[at].refund(n.homeAt(at).time(), o.Cost, o.ID)
 		case !isForeground && o.Verb == weir.Force && d.link == nil:
