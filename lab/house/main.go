@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -88,8 +89,8 @@ func measure() ([]figure, error) {
 		{"lines of the longest function, " + longest, length, 100},
 		{"direct requirements of go.mod", direct, maxRequirements},
 		{"KiB of the stripped binary", size, maxBinary},
-		{"subcommands in weir --help", count(printed["./cmd/weir --help"], isSubcommand), 18},
-		{"flags in weir serve --help", count(serve, isFlag), 40},
+		{"subcommands in weir --help", subcommands(printed["./cmd/weir --help"]), 18},
+		{"flags of weir serve", flags(serve), 40},
 		{"lines of weir serve --help", len(serve), 150},
 		{"words of README and docs", counted["docs"] + counted["README.md"], 40000},
 		{"words of README.md", counted["README.md"], 600},
@@ -125,24 +126,32 @@ func binarySize() (int, error) {
 	return int(info.Size() >> 10), nil
 }
 
-// count returns how many lines are meant.
-func count(lines []string, meant func(string) bool) (n int) {
-	for _, l := range lines {
-		if meant(l) {
+var (
+	subcommand = regexp.MustCompile(`^  [a-z]+ {2,}[A-Z]`)
+	flag       = regexp.MustCompile(`--[a-z][a-z-]*`)
+)
+
+// subcommands returns how many subcommands the help names: a line each, and those of the
+// line of others.
+func subcommands(help []string) (n int) {
+	for _, line := range help {
+		if others, ok := strings.CutPrefix(line, "Others: "); ok {
+			names, _, _ := strings.Cut(others, ".")
+			n += strings.Count(names, ",") + 1
+		} else if subcommand.MatchString(line) {
 			n++
 		}
 	}
 	return n
 }
 
-var subcommand = regexp.MustCompile(`^  [a-z]+ {2,}[A-Z]`)
-
-// isSubcommand reports whether a line of the help names a subcommand.
-func isSubcommand(line string) bool { return subcommand.MatchString(line) }
-
-// isFlag reports whether a line of the help describes a flag.
-func isFlag(line string) bool {
-	return strings.HasPrefix(strings.TrimLeft(line, " -h,"), "--") || strings.HasPrefix(line, "  --")
+// flags returns how many flags the help names, beneath its line Flags.
+func flags(help []string) (n int) {
+	for _, line := range help[slices.Index(help, "Flags:")+1:] {
+		line, _, _ = strings.Cut(strings.TrimLeft(line, " "), "  ") // what a flag is for may name another
+		n += len(flag.FindAllString(line, -1))
+	}
+	return n
 }
 
 // lines returns what a command prints, line by line.
