@@ -176,7 +176,8 @@ func (s *Set) Inherit(old *Set) {
 		was[id{l.Scope, l.Name}] = l
 	}
 	for _, l := range s.Limits() {
-		if o := was[id{l.Scope, l.Name}]; o != nil {
+		// One of a layer that both have is in use.
+		if o := was[id{l.Scope, l.Name}]; o != nil && o != l {
 			l.Inherit(o)
 		}
 	}
