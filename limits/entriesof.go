@@ -61,7 +61,7 @@ func (r *Rule) entries(key string) ([]weir.Entry, bool) {
 	var open []int
 	for up := r; up != nil; up = up.Parent {
 		entries = append(entries, weir.Entry{Key: up.Key, Value: up.Value})
-		if up.Value == "" || pattern.Is(up.Value) && !up.ShareThreshold {
+		if up.Value == "" || up.CountsValue || pattern.Is(up.Value) && !up.ShareThreshold {
 			open = append(open, len(entries)-1)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 var _ weir.KeyLister = (*Set)(nil)
 
 // KeyLists implements [weir.KeyLister]: a list for all rules that are matched by the
-// same keys, in the order of the files, and one of a single key for each that only a
+// same keys, those of the last layer first, and one of a single key for each that only a
 // choice of tiers or a list of the domain looks at. A descriptor of those meets no
 // rule by itself.
 func (s *Set) KeyLists(domain string) []weir.KeyList {
@@ -31,7 +31,11 @@ func (d *domain) listKeys() {
 			d.keyLists = append(d.keyLists, weir.KeyList{Keys: keys})
 		}
 	}
-	for _, l := range d.layers {
+	// Files are the last layer, and say first what requests are asked about.
+	for _, l := range slices.Backward(d.layers) {
+		if l.Unlisted {
+			continue
+		}
 		for _, r := range l.all {
 			if r.decides() {
 				add(r.Keys...)

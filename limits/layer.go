@@ -13,6 +13,9 @@ type Domain struct {
 	Name string
 	// Files that the rules are written in. None for limits of the configuration.
 	Files []string
+	// Unlisted: KeyLists leaves the rules out. Whoever loads them sees to it that requests
+	// are asked about by their keys.
+	Unlisted bool
 	// Rules are those for the first entry of a descriptor, in their order.
 	Rules []*Rule
 	// Allow and Deny are by the key of the entry that holds the value.

@@ -222,7 +222,7 @@ func (l *Layer) follow(entries []weir.Entry) (*Rule, verdict) {
 func free(rule *Rule, e *weir.Entry, how how) (string, bool) {
 	switch how {
 	case byValue:
-		return "", false
+		return e.Value, rule.CountsValue
 	case byWildcard:
 		if rule.ShareThreshold {
 			return "", false

@@ -37,6 +37,8 @@ type Rule struct {
 	// always refused; Denial is what decisions name that Deny refuses, a limit of 0.
 	Allow, Deny *Values
 	Denial      *weir.Limit
+	// CountsValue: the value is a part of the counter's key, though the rule is for it alone.
+	CountsValue bool
 	// Rules are those for the next entry of the descriptor, in their order.
 	Rules []*Rule
 	// Shadow, Quota, DetailedMetric, ValueToMetric and ShareThreshold are the

@@ -102,7 +102,7 @@ descriptors:
 		}
 		look("events", lines.Text())
 		found = strings.Contains(lines.Text(), `"key":`) && strings.Contains(lines.Text(), "banned, over the whole domain")
-		if found && (strings.Contains(lines.Text(), `"limit":"banned, over the whole domain","algorithm":"fixed_window"`) || !strings.Contains(lines.Text(), `"domain":"api","rule":"header:X-User","limit":"banned, over the whole domain"`)) {
+		if found && (strings.Contains(lines.Text(), `"limit":"banned, over the whole domain","algorithm":"fixed_window"`) || !strings.Contains(lines.Text(), `"domain":"api","rule":"remote_address","limit":"banned, over the whole domain"`)) {
 			t.Errorf("a record of a ban: %s", lines.Text())
 		}
 	}

@@ -46,7 +46,7 @@ func readNamed(c *Config) *named {
 	}
 	var layers []*limits.Layer
 	if n.words != nil {
-		layers = n.words.layers()
+		layers = n.words.layers
 	}
 	if n.set = limits.NewSet(layers...); c.Rules != "" {
 		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Layers: layers, Check: check, CheckCost: c.checkCost(), EntryForm: n.who.EntryForm})

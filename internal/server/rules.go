@@ -46,10 +46,10 @@ func openRules(conf *Config, store *openedStore, form func(key, value string) (s
 	}
 	r := &ruleSet{words: w, hasFiles: conf.Rules != "", log: log}
 	if !r.hasFiles {
-		r.live = rules.Fixed(limits.NewSet(w.layers()...))
+		r.live = rules.Fixed(limits.NewSet(w.layers...))
 		return r, nil
 	}
-	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.layers(), Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
+	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.layers, Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	return r, err
 }
 
@@ -58,7 +58,7 @@ func (r *ruleSet) set() *limits.Set { return r.live.Set() }
 
 // fileLimits returns the limits of the rules files in use.
 func (r *ruleSet) fileLimits() []*weir.Limit {
-	inWords := limits.NewSet(r.words.layers()...).Limits()
+	inWords := limits.NewSet(r.words.layers...).Limits()
 	return slices.DeleteFunc(r.set().Limits(), func(l *weir.Limit) bool { return slices.Contains(inWords, l) })
 }
 

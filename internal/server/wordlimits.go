@@ -16,7 +16,7 @@ import (
 type wordLimits struct {
 	general []wordLimit
 	ofRoute []wordLimit
-	layer   *limits.Layer // nil without any
+	layers  []*limits.Layer
 }
 
 // wordLimit is one of them.
@@ -43,12 +43,12 @@ func readWords(c *Config, check func(*weir.Limit) error) (*wordLimits, error) {
 	}
 	err := w.addRoutes(b, c.Routes)
 	if err == nil {
-		w.layer, err = b.Layer()
+		w.layers, err = b.Layers()
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range limits.NewSet(w.layers()...).Limits() {
+	for _, l := range limits.NewSet(w.layers...).Limits() {
 		if err := check(l); err != nil {
 			return nil, fmt.Errorf("--limit %q: %w", l.Name, err)
 		}
@@ -57,14 +57,6 @@ func readWords(c *Config, check func(*weir.Limit) error) (*wordLimits, error) {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	return w, nil
-}
-
-// layers returns the layer of the limits, none without any.
-func (w *wordLimits) layers() []*limits.Layer {
-	if w.layer == nil {
-		return nil
-	}
-	return []*limits.Layer{w.layer}
 }
 
 // all returns the limits, those of --limit first.

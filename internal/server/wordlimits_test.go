@@ -20,7 +20,7 @@ func setInWords(t *testing.T, texts ...string) *limits.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limits.NewSet(w.layers()...)
+	return limits.NewSet(w.layers...)
 }
 
 // Whoever asks for a reload is told that limits in words do not change by it.

@@ -22,15 +22,17 @@ const (
 // Everybody is the key of a limit by all.
 const Everybody = "all"
 
-// Builder makes a layer of limits in words.
+// Builder makes layers of limits in words.
 type Builder struct {
-	domain limits.Domain
-	seen   map[string]bool
+	// general are the limits of all requests, ofRoutes those of routes, which ask about
+	// their requests by the keys of these.
+	general, ofRoutes limits.Domain
+	seen              map[string]bool
 }
 
 // NewBuilder returns a builder of limits of a domain.
 func NewBuilder(domain string) *Builder {
-	return &Builder{limits.Domain{Name: domain}, map[string]bool{}}
+	return &Builder{limits.Domain{Name: domain}, limits.Domain{Name: domain, Unlisted: true}, map[string]bool{}}
 }
 
 // Add adds a limit of all requests.
@@ -49,7 +51,7 @@ func (b *Builder) Add(w *Words) error {
 				l.SharedKey, shared = Everybody, l
 			}
 		}
-		b.put(keys, "", l)
+		put(&b.general, keys, "", l)
 	}
 	return b.once(w.Text)
 }
@@ -61,7 +63,7 @@ func (b *Builder) AddOfRoute(w *Words, route string) error {
 	if err != nil {
 		return err
 	}
-	b.put(keys, route, l)
+	put(&b.ofRoutes, keys, route, l)
 	return b.once(w.Text)
 }
 
@@ -74,13 +76,13 @@ func (b *Builder) once(text string) error {
 	return nil
 }
 
-// put puts a limit at the rule of the keys, of which the first has the value.
-func (b *Builder) put(keys []string, value string, l *limits.Limit) {
-	rules, rule := &b.domain.Rules, (*limits.Rule)(nil)
+// put puts a limit at the rule of the keys in d, of which the first has the value, if any.
+func put(d *limits.Domain, keys []string, value string, l *limits.Limit) {
+	rules, rule := &d.Rules, (*limits.Rule)(nil)
 	for i, key := range keys {
 		at := slices.IndexFunc(*rules, func(r *limits.Rule) bool { return r.Key == key && r.Value == value })
 		if at < 0 {
-			rule = &limits.Rule{Domain: b.domain.Name, Path: strings.Join(keys[:i+1], "/"), Key: key, Value: value, Keys: keys[:i+1], Parent: rule}
+			rule = &limits.Rule{Domain: d.Name, Path: strings.Join(keys[:i+1], "/"), Key: key, Value: value, CountsValue: value != "", Keys: keys[:i+1], Parent: rule}
 			*rules = append(*rules, rule)
 		} else {
 			rule = (*rules)[at]
@@ -93,12 +95,21 @@ func (b *Builder) put(keys []string, value string, l *limits.Limit) {
 	rule.Limits = append(rule.Limits, l)
 }
 
-// Layer returns the layer, nil without limits. The builder must not be used any more.
-func (b *Builder) Layer() (*limits.Layer, error) {
-	if len(b.seen) == 0 {
-		return nil, nil
+// Layers returns the layers, those of all requests first; none without limits. The builder
+// must not be used any more.
+func (b *Builder) Layers() ([]*limits.Layer, error) {
+	var all []*limits.Layer
+	for _, d := range []limits.Domain{b.general, b.ofRoutes} {
+		if len(d.Rules) == 0 {
+			continue
+		}
+		l, err := limits.NewLayer(d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
 	}
-	return limits.NewLayer(b.domain)
+	return all, nil
 }
 
 // KeyLists returns the keys of the descriptors that w is about: of a client's address and

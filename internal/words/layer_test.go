@@ -123,9 +123,68 @@ func set(t *testing.T, texts ...string) *limits.Set {
 			t.Fatal(err)
 		}
 	}
-	layer, err := b.Layer()
+	layers, err := b.Layers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limits.NewSet(layer)
+	return limits.NewSet(layers...)
+}
+
+// TestCountersStayWhereTheyAre: a limit counts under all values of the descriptor that meets
+// it, the name of a route and what of it is a * included, and EntriesOf finds them again; one
+// of all requests by all counts under one key. Requests are not to be asked about by routes.
+func TestCountersStayWhereTheyAre(t *testing.T) {
+	b := words.NewBuilder("api")
+	add := func(text, route string) *words.Words {
+		w, err := words.Parse(text)
+		if err == nil && route == "" {
+			err = b.Add(w)
+		} else if err == nil {
+			w.Text += " on " + route
+			err = b.AddOfRoute(w, route)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	add("1/second by header:X and path", "")
+	names := []string{"login", "GET /api/*", "/api/users", "*"}
+	var asked []weir.Descriptor
+	for _, name := range names {
+		for _, by := range []string{"all", "ip", "ip and header:X"} {
+			d := weir.Descriptor{}
+			for i, key := range add("2/second by "+by, name).RouteKeys() {
+				value := "v" + key
+				if i == 0 {
+					value = name
+				}
+				d.Entries = append(d.Entries, weir.Entry{Key: key, Value: value})
+			}
+			asked = append(asked, d)
+		}
+	}
+	layers, err := b.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := limits.NewSet(layers...)
+	asked = append(asked, weir.Descriptor{Entries: []weir.Entry{{Key: "header:X", Value: "a"}, {Key: "path", Value: "/"}}})
+	for _, d := range asked {
+		r := &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{d}}
+		ops := s.Match(nil, r)
+		if len(ops) != 1 || ops[0].Key != r.KeyOf(&d) {
+			t.Errorf("%v meets %+v, want one limit under the key %q", d.Entries, ops, r.KeyOf(&d))
+			continue
+		}
+		if domain, entries, ok := s.EntriesOf(ops[0].Limit, ops[0].Key); !ok || domain != "api" || !slices.Equal(entries, d.Entries) {
+			t.Errorf("%s under %q is of %v, want %v", ops[0].Limit.Name, ops[0].Key, entries, d.Entries)
+		}
+	}
+	if lists := s.KeyLists("api"); len(lists) != 1 || !slices.Equal(lists[0].Keys, []string{"header:X", "path"}) {
+		t.Errorf("requests are to be asked about by %v", lists)
+	}
+	if why := s.Misspelt(&weir.Request{Domain: "api", Descriptors: asked[:1]}); why != "" {
+		t.Error(why)
+	}
 }
