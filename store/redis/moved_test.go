@@ -371,7 +371,7 @@ func TestDocumentsFollowTheName(t *testing.T) {
 	name.Target(is.Addr)
 	servertest.Await(t, "the document to be written", func() bool { return swap() == nil })
 	if d, err := s.ReadDocument(t.Context(), "d", 0); err != nil || !bytes.Equal(d.Data, []byte("x")) {
-		t.Errorf("%q, %v", d.Data, err)
+		t.Errorf("%q of version %d, %v; the new server has %q, the old one %q", d.Data, d.Version, err, is.Do(t, "KEYS", "*"), was.Do(t, "KEYS", "*"))
 	}
 }
 
