@@ -415,7 +415,7 @@ func TestRefuse(t *testing.T) {
 			t.Fatalf("%v: %s", err, rec.Body)
 		}
 		want := map[string]any{"type": answer.QuotaExceeded, "title": "Too many requests", "status": 429.0, "detail": detail,
-			"violated-policies": []any{`a "quoted" one`}, "guarantee": map[string]any{"exact": false, "at_most": 2.0, "degraded": false}}
+			"violated-policies": []any{`a "quoted" one`}}
 		if retry > 0 {
 			want["retry_after"] = retry
 		}

@@ -241,19 +241,5 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d 
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, f.retry, 10)
 	}
-	if banned || f.hidden || len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
-		return append(b, '}')
-	}
-	g := d.Guarantee()
-	b = append(b, `,"guarantee":{"exact":`...)
-	b = strconv.AppendBool(b, g.Exact)
-	b = append(b, `,"at_most":`...)
-	if g.AtMost == weir.Unbounded {
-		b = append(b, "null"...)
-	} else {
-		b = strconv.AppendInt(b, g.AtMost, 10)
-	}
-	b = append(b, `,"degraded":`...)
-	b = strconv.AppendBool(b, g.Degraded)
-	return append(b, "}}"...)
+	return append(b, '}')
 }

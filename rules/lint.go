@@ -151,14 +151,14 @@ func (l *linter) pair(a, b *limits.Limit, path string) {
 	}
 	short, long := a.Limit, b.Limit
 	if most(short) >= long.Count && most(long) <= short.Count {
-		l.warn(l.nodes[a], path, "lower it, or leave it out", "never decisive: %s is never reached before %s is", limits.Summary(short), limits.Summary(long))
+		l.warn(l.nodes[a], path, "lower it, or leave it out", "never decides: %s is never reached before %s is", limits.Summary(short), limits.Summary(long))
 		return
 	}
 	// What the short limit lets through in the long period, at most. Shares of
 	// units do not matter here.
 	through := float64(most(short)) + float64(short.Count)*float64(long.Period)/float64(short.Period)
 	if through <= float64(long.Count) {
-		l.warn(l.nodes[b], path, "lower it, or leave it out", "never decisive: %s lets at most %.0f pass in its period", limits.Summary(short), through)
+		l.warn(l.nodes[b], path, "lower it, or leave it out", "never decides: %s lets at most %.0f pass in its period", limits.Summary(short), through)
 	}
 }
 

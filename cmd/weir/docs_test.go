@@ -129,9 +129,16 @@ func splitWords(line string) []string {
 	return out
 }
 
-// TestNobodyNamesFlagsThatWent: pages, files to deploy and what the program says name settings
-// without a flag by their key or variable.
-func TestNobodyNamesFlagsThatWent(t *testing.T) {
+// codeWords are words of the code, which texts for people do without, but for those about the
+// code.
+var (
+	codeWords = regexp.MustCompile(`(?i)theorem|decider|decisive|tally|tallies`)
+	aboutCode = []string{"GLOSSARY.md", "ARCHITECTURE.md", "mutants.md", "fuzz-targets.md", "evidence.md"}
+)
+
+// TestTextsNameWhatPeopleKnow: pages, files to deploy and what the program says name settings
+// without a flag by their key or variable, and use no word of the code.
+func TestTextsNameWhatPeopleKnow(t *testing.T) {
 	var gone []string
 	for _, s := range server.Settings() {
 		if name, ok := strings.CutPrefix(s.Env(), "WEIR_"); ok && s.Flag == "" {
@@ -154,6 +161,9 @@ func TestNobodyNamesFlagsThatWent(t *testing.T) {
 			texts++
 			if found := pattern.Find(text); found != nil {
 				t.Errorf("%s names %s, which is no flag any more", path, found)
+			}
+			if found := codeWords.Find(text); found != nil && filepath.Ext(path) != ".go" && !slices.Contains(aboutCode, d.Name()) {
+				t.Errorf("%s has the word %q", path, found)
 			}
 			return err
 		})

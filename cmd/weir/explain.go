@@ -28,7 +28,7 @@ type explainCmd struct {
 	From    string   `name:"from" env:"-" default:"127.0.0.1" placeholder:"ADDRESS" help:"Address that the request comes from."`
 
 	JSON    bool `name:"json" help:"Print as JSON."`
-	Verbose bool `name:"verbose" short:"v" env:"-" help:"Print the theorem on which each guarantee rests."`
+	Verbose bool `name:"verbose" short:"v" env:"-" help:"Print in full what each limit guarantees."`
 }
 
 // Run explains the request by the rules files or by a server.

@@ -78,7 +78,7 @@ func explanation(x *limits.Explanation, known []*weir.Limit, withTheorems bool) 
 			if l := byID[id{m.Scope, m.Name}]; l != nil {
 				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l, m.Role))
 				if theorem, ok := theorems[l.Algorithm.Name()]; ok && withTheorems && !isCostLater(l) && m.Role != "own" && m.Role != "pool" && l.Anchor != params.AnchorCalendar { // months differ in length
-					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
+					fmt.Fprintf(&b, "    in full    %s\n", theorem)
 				}
 			}
 		}

@@ -76,7 +76,7 @@ type Limit struct {
 	// refusals were the request's answer.
 	Met      int64            `json:"matched"`
 	Counts   map[string]int64 `json:"counts,omitempty"`
-	Decisive int64            `json:"decisive"`
+	Decisive int64            `json:"decided"`
 	// Clients is how many keys it counted, Refused how many of them it refused.
 	Clients Number `json:"clients"`
 	Refused Number `json:"refused_clients"`

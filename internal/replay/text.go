@@ -84,7 +84,7 @@ func (o *Outcome) text(b *strings.Builder, r *Report) {
 
 func (o *Outcome) table(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "  met\trefused\t%\tdecisive\tshadow\tclients\tof them\t  limit")
+	fmt.Fprintln(t, "  met\trefused\t%\tdecided\tshadow\tclients\tof them\t  limit")
 	for i := range o.Limits {
 		l := &o.Limits[i]
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s  %s\n", figures.Thousands(l.Met), figures.Thousands(l.Counts["refused"]),

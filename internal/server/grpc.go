@@ -41,7 +41,7 @@ type GRPC struct {
 	MaxIdle          time.Duration `yaml:"max_idle" kong:"-" was:"grpc-max-idle" default:"0s" placeholder:"DURATION" least:"0" help:"How long a gRPC connection is kept without a call. 0 means for ever."`
 	MaxAge           time.Duration `yaml:"max_age" kong:"-" was:"grpc-max-age" default:"1h" placeholder:"DURATION" least:"0" help:"How long a gRPC connection is kept, give or take a tenth, so that clients spread anew over the nodes. 0 means for ever."`
 	MaxAgeGrace      time.Duration `yaml:"max_age_grace" kong:"-" was:"grpc-max-age-grace" default:"1m" placeholder:"DURATION" least:"0" help:"How long calls may go on beyond grpc.max_age before they are cut. 0 means for ever."`
-	Metadata         bool          `yaml:"metadata" kong:"-" was:"grpc-metadata" default:"false" help:"Add dynamic metadata to the responses that Envoy gets: the decisive limit and the guarantee of the decision."`
+	Metadata         bool          `yaml:"metadata" kong:"-" was:"grpc-metadata" default:"false" help:"Add dynamic metadata to the responses that Envoy gets: the limit that decided and the guarantee of the decision."`
 	Workers          int64         `yaml:"workers" kong:"-" was:"grpc-workers" default:"64" placeholder:"N" least:"0" most:"65536" help:"Goroutines that serve gRPC calls in turns; calls beyond them have one of their own. 0 means that each call has one of its own."`
 }
 

@@ -124,8 +124,7 @@ func TestForwardAndRefuse(t *testing.T) {
 		t.Errorf("refusal: got %d\n%swant\n%s", res.StatusCode, header(res.Header), want)
 	}
 	wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
-		`"detail":"the limit permin is exhausted; try again in 40 seconds","violated-policies":["permin"],"retry_after":40,` +
-		`"guarantee":{"exact":false,"at_most":4,"degraded":false}}`
+		`"detail":"the limit permin is exhausted; try again in 40 seconds","violated-policies":["permin"],"retry_after":40}`
 	if body != wantBody {
 		t.Errorf("refusal: got %s\nwant %s", body, wantBody)
 	}

@@ -401,7 +401,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("refused: %v", got)
 	}
 	const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
-		`"detail":"the limit one is exhausted; try again in 40 seconds","violated-policies":["one"],"retry_after":40,"guarantee":{"exact":false,"at_most":2,"degraded":false}}`
+		`"detail":"the limit one is exhausted; try again in 40 seconds","violated-policies":["one"],"retry_after":40}`
 	if string(res.RawBody) != body {
 		t.Errorf("body %s", res.RawBody)
 	}

@@ -9,7 +9,7 @@ import (
 // Coverage says what an answer is of.
 type Coverage struct {
 	// From and To are the range that is covered, To not included: the range that
-	// was asked for, widened to whole steps of the grain.
+	// was asked for, widened to whole intervals of the grain.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	// Grain is that of the rows behind the answer: minute, hour or day. StepS is how
@@ -89,7 +89,7 @@ type Overview struct {
 	KeysSeen      int64 `json:"keys_seen"`
 	KeysSeenKnown bool  `json:"keys_seen_known"`
 	// DegradedS is how many seconds had decisions without the usual guarantee, in
-	// whole steps of the grain, so never too few.
+	// whole intervals of the grain, so never too few.
 	DegradedS int64 `json:"degraded_s"`
 	// Latency is nil where no decision was timed, and in a report about some
 	// clients or outcomes: those are not timed separately.
@@ -139,7 +139,7 @@ type Top struct {
 }
 
 // Incident is a time in which a limit refused without a pause of more than two
-// steps of the grain.
+// intervals of the grain.
 type Incident struct {
 	Limit
 	From time.Time `json:"from"`
@@ -163,7 +163,7 @@ type Series struct {
 	// By is what the lines are by: outcome, rule, limit, domain, node or region, of decisions;
 	// or request: of requests, each counted once, by what became of them.
 	By string `json:"by"`
-	// At are the beginnings of the steps, one for each point of a line, without
+	// At are the beginnings of the intervals, one for each point of a line, without
 	// gaps.
 	At []time.Time `json:"at"`
 	// Lines are in order of their totals, the largest first. Those beyond the

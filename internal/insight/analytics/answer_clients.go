@@ -37,7 +37,7 @@ type Client struct {
 	AllowedKnown bool `json:"allowed_known"`
 	// Sampled says that the key belongs to the sample.
 	Sampled  bool  `json:"sampled"`
-	Decisive int64 `json:"decisive"`
+	Decisive int64 `json:"decided"`
 	Units    int64 `json:"units"` // those that it requested
 	// First and Last are the first and the last decision in the range; FirstSeen is
 	// the earliest row that is kept of the client.
@@ -51,7 +51,7 @@ type Client struct {
 	PeakSecond int64   `json:"peak_second"`
 	PeakMinute int64   `json:"peak_minute"`
 	Overshoot  float64 `json:"overshoot"`
-	// Windows is how many steps of the grain the client was active in, WindowsOver
+	// Windows is how many intervals of the grain the client was active in, WindowsOver
 	// in how many of them it was refused.
 	Windows     int64 `json:"windows"`
 	WindowsOver int64 `json:"windows_over"`

@@ -21,7 +21,7 @@ type RuleFigures struct {
 	Versions int `json:"versions"`
 	// Decisive is how many of the decisions that limited a client were decided by this
 	// limit.
-	Decisive int64 `json:"decisive"`
+	Decisive int64 `json:"decided"`
 	// KeysLimited, KeysSeen and KeysSeenKnown are as in Overview.
 	KeysLimited   int64 `json:"keys_limited"`
 	KeysSeen      int64 `json:"keys_seen"`
@@ -68,7 +68,7 @@ type RuleDetail struct {
 // RuleLimits is one limit of a rule in detail.
 type RuleLimits struct {
 	RuleFigures
-	// At are the beginnings of the steps.
+	// At are the beginnings of the intervals.
 	At []time.Time `json:"at"`
 	// Lines has counts by outcome for each step.
 	Lines []Line `json:"lines"`
@@ -79,7 +79,7 @@ type RuleLimits struct {
 	// PerMinute is what the limit lets through in a minute at its rate, rounded up;
 	// Limit.Burst is what passes at once.
 	PerMinute int64 `json:"per_minute"`
-	// Histogram is of the peak usage of sampled keys, in steps of 10 %: [0,0.1),
+	// Histogram is of the peak usage of sampled keys, in tenths: [0,0.1),
 	// [0.1,0.2), ... [0.9,1), and last those that used all of it.
 	Histogram []int64 `json:"histogram"`
 	// History are the numbers that the limit had, the oldest first.

@@ -76,7 +76,7 @@ func (a *ask) choose(from, to, step int64, clients bool, opt *Options) {
 	}
 	if step%g.Seconds() != 0 {
 		step = ceil(step, g.Seconds())
-		a.missing = append(a.missing, fmt.Sprintf("steps are of %d seconds: finer ones are not kept of the range", step))
+		a.missing = append(a.missing, fmt.Sprintf("intervals are of %d seconds: finer ones are not kept of the range", step))
 	}
 	if step == 0 {
 		for _, s := range steps {

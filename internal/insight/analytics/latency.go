@@ -27,7 +27,7 @@ type LatencySeries struct {
 	Coverage Coverage `json:"coverage"`
 	// Latency is of the whole range. Nil where no decision was timed.
 	Latency *Latency `json:"latency,omitempty"`
-	// At are the beginnings of the steps. Of each there is how many decisions were
+	// At are the beginnings of the intervals. Of each there is how many decisions were
 	// timed, and percentiles as in Latency, -1 where none was.
 	At       []time.Time `json:"at"`
 	Measured []int64     `json:"measured"`

@@ -41,7 +41,7 @@ type Replay struct {
 	// reverse, and of how many keys those are.
 	Refused  ReplayChange `json:"newly_refused"`
 	Admitted ReplayChange `json:"newly_admitted"`
-	// At are the beginnings of the steps. Of each there is how many decisions came
+	// At are the beginnings of the intervals. Of each there is how many decisions came
 	// and how many of them Own and With refuse.
 	At          []time.Time `json:"at"`
 	Came        []int64     `json:"arrivals"`

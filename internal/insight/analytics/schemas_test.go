@@ -125,7 +125,7 @@ func schemas(t *testing.T) map[string]json.RawMessage {
 			case reflect.TypeFor[verdict.Certainty]():
 				return words(verdict.None, verdict.Low, verdict.Medium, verdict.High)
 			case reflect.TypeFor[advice.Badge]():
-				return words(advice.NeverHit, advice.NeverDecisive, advice.TooTight, advice.TooLoose, advice.Flapping, advice.SharedAddress, advice.ShadowReady)
+				return words(advice.NeverHit, advice.NeverDecides, advice.TooTight, advice.TooLoose, advice.Flapping, advice.SharedAddress, advice.ShadowReady)
 			case reflect.TypeFor[advice.Kind]():
 				return words(advice.Relax, advice.Tighten, advice.TokenBucket, advice.RaiseBurst, advice.KeyByUser, advice.Remove, advice.Enforce)
 			}

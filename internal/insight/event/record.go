@@ -26,7 +26,7 @@ type Record struct {
 	// Count of zero is of a record that tells Answers alone: the decisions stood
 	// in an earlier one.
 	Count    int64 `json:"count"`
-	Decisive int64 `json:"decisive"`
+	Decisive int64 `json:"decided"`
 	Cost     int64 `json:"cost"`
 	// Early is how many of them came before the Retry-After of an earlier
 	// refusal was over.

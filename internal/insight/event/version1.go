@@ -18,7 +18,7 @@ func upgradeV1(data json.RawMessage) (json.RawMessage, error) {
 	for _, name := range [][2]string{
 		{"plain", "unhashed"}, {"early", "early_retries"}, {"least", "min_remaining"}, {"every", "sample_one_in"},
 		{"watched", "recently_limited"}, {"about", "client_info"}, {"answers", "responses"}, {"answered", "responses"},
-		{"arrivals_cut", "arrivals_truncated"},
+		{"arrivals_cut", "arrivals_truncated"}, {"decisive", "decided"},
 	} {
 		if value, ok := members[name[0]]; ok {
 			delete(members, name[0])

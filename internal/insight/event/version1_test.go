@@ -10,7 +10,7 @@ import (
 func TestDecodeVersion1(t *testing.T) {
 	old := strings.NewReplacer("record.v2", "record.v1", "rollup.v2", "rollup.v1", `"unhashed":`, `"plain":`, `"early_retries":`, `"early":`,
 		`"min_remaining":`, `"least":`, `"sample_one_in":`, `"every":`, `"recently_limited":`, `"watched":`, `"client_info":`, `"about":`,
-		`"arrivals_truncated":`, `"arrivals_cut":`)
+		`"arrivals_truncated":`, `"arrivals_cut":`, `"decided":`, `"decisive":`)
 	for _, e := range examples() {
 		b, err := e.Encode()
 		if err != nil {

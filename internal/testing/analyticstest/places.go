@@ -219,7 +219,7 @@ func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	a.get("rules", &list)
 	equal(t, "limits", len(list.Rules), 2)
 	for _, r := range list.Rules {
-		equal(t, r.Limit.Limit+" is never decisive", slices.Contains(r.Badges, advice.NeverDecisive), r.Limit.Limit == "lenient")
+		equal(t, r.Limit.Limit+" never decides", slices.Contains(r.Badges, advice.NeverDecides), r.Limit.Limit == "lenient")
 	}
 }
 

@@ -7,8 +7,8 @@ type Badge string
 const (
 	// NeverHit: it refused nothing, and was asked often enough.
 	NeverHit Badge = "never_hit"
-	// NeverDecisive: it refused, and another limit was always the answer.
-	NeverDecisive Badge = "never_decisive"
+	// NeverDecides: it refused, and another limit was always the answer.
+	NeverDecides Badge = "never_decides"
 	// TooTight: it is in the way of clients that look legitimate.
 	TooTight Badge = "too_tight"
 	// TooLoose: nobody comes near it.

@@ -116,7 +116,7 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 		{"the same limit twice",
 			traffic.Cast{Rules: []*traffic.Rule{perMinute("address", traffic.Address, 60, algorithm.SlidingWindow), perMinute("again", traffic.Address, 60, algorithm.SlidingWindow)},
 				Actors: map[string]int{"script": 3, "scanner": 2}},
-			"again", []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, []string{"never the answer", "always stricter"}},
+			"again", []advice.Badge{advice.NeverDecides}, []advice.Kind{advice.Remove}, []string{"never the answer", "always stricter"}},
 		{"a limit that nobody comes near",
 			traffic.Cast{Rules: []*traffic.Rule{perMinute("address", traffic.Address, 5000, algorithm.SlidingWindow)}, Units: 6, Period: time.Minute, Length: 26 * time.Hour,
 				Actors: map[string]int{"visitor": 1, "prober": 21}},

@@ -87,7 +87,7 @@ func (a *Answer) busy(f *Figures) {
 		a.badge(Flapping)
 	}
 	if !f.Shadow && f.Refused >= someRefusals && f.Decisive == 0 {
-		a.badge(NeverDecisive)
+		a.badge(NeverDecides)
 		a.addStep(Remove, 0, 0, "It refused %s and was never the answer: other limits are always stricter, so this one can go.", count(f.Refused, "request"))
 		return
 	}

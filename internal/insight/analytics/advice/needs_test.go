@@ -81,7 +81,7 @@ func TestNeeds(t *testing.T) {
 			[]advice.Badge{advice.NeverHit}, []advice.Kind{advice.Remove}, "It refused nothing"},
 		{"about to be hit", with(idle, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight, advice.NeverHit}, nil, "one sampled client in twenty"},
 
-		{"never decisive", twice, []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, "other limits are always stricter"},
+		{"never decisive", twice, []advice.Badge{advice.NeverDecides}, []advice.Kind{advice.Remove}, "other limits are always stricter"},
 		{"decisive once", with(twice, func(f *advice.Figures) { f.Decisive = 1 }), nil, nil, "nothing in the figures"},
 		{"few refusals", with(twice, func(f *advice.Figures) { f.Refused = 99 }), nil, nil, "99 refusals, too few"},
 

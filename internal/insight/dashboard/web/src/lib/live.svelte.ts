@@ -41,7 +41,7 @@ export interface LiveRecord extends Limit {
   plain?: boolean;
   outcome: string;
   count: number;
-  decisive: number;
+  decided: number;
   about?: { path?: string; method?: string; address?: string };
 }
 

@@ -37,7 +37,7 @@ const kinds: Record<string, string> = {
   "runaway client": "warn",
   abusive: "bad",
   never_hit: "info",
-  never_decisive: "info",
+  never_decides: "info",
   too_tight: "bad",
   too_loose: "warn",
   flapping: "warn",

@@ -184,7 +184,7 @@ export interface Advice {
 
 export interface RuleFigures extends Limit, Totals {
   versions: number;
-  decisive: number;
+  decided: number;
   keys_limited: number;
   keys_seen: number;
   keys_seen_known: boolean;
@@ -316,7 +316,7 @@ export interface Client extends Limit, Totals {
   unhashed: boolean;
   allowed_known: boolean;
   sampled: boolean;
-  decisive: number;
+  decided: number;
   units: number;
   first: string;
   last: string;
