@@ -120,7 +120,8 @@ func loadCalls(t *testing.T) *callGraph {
 			packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo},
 		".", "./algorithm", "./store/memory", "./store/redis", "./store/shared", "./store/internal/transport", "./store/internal/leased",
 		"./store/internal/lot", "./internal/frontend/httpapi", "./internal/frontend/grpcapi", "./internal/frontend/gateway",
-		"./middleware/http", "./internal/admit", "./internal/insight/event", "./internal/insight/analytics", "./internal/insight/analytics/sqlite")
+		"./middleware/http", "./internal/admit", "./internal/insight/event", "./internal/insight/analytics", "./internal/insight/analytics/count",
+		"./internal/insight/analytics/rows", "./internal/insight/analytics/sqlite")
 	if err != nil {
 		t.Fatal(err)
 	}

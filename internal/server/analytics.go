@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/redact"
@@ -37,7 +38,7 @@ type Analytics struct {
 
 // openDatabase opens the database at a URL. A database that is reached is made ready. With
 // an error what is returned is nothing to use or to close.
-type openDatabase func(ctx context.Context, url string) (analytics.Database, error)
+type openDatabase func(ctx context.Context, url string) (rows.Database, error)
 
 // databaseKind is a database that keeps what events tell.
 type databaseKind struct {
@@ -60,11 +61,11 @@ func (a *Analytics) kind() (databaseKind, error) {
 
 // options returns what the service is made with.
 func (a *Analytics) options(log *slog.Logger) analytics.Options {
-	return analytics.Options{
+	return analytics.Options{Log: log, Bounds: rows.Bounds{
 		KeepMinutes: a.KeepMinutes, KeepHours: a.KeepHours, KeepDays: a.KeepDays,
 		KeepClientMinutes: a.KeepClientMinutes, KeepClientHours: a.KeepClientHours,
-		MaxClients: int(a.MaxClients), MaxBytes: int64(a.MaxBytes), Log: log,
-	}
+		MaxClients: int(a.MaxClients), MaxBytes: int64(a.MaxBytes),
+	}}
 }
 
 // check reports what is wrong with a that can be seen without opening anything.
@@ -85,7 +86,7 @@ type analyticsService struct {
 	// register is given the service's metrics.
 	register func(prometheus.Collector) error
 
-	db analytics.Database // nil until it was opened
+	db rows.Database // nil until it was opened
 	// service is nil until then.
 	service atomic.Pointer[answering]
 	// stopped is why nothing is counted any more, nil while it is.
@@ -300,21 +301,21 @@ func (s *Server) analyticsHandler() http.Handler {
 }
 
 // openSQLite opens sqlite:PATH, which sqlite:///PATH is too, or one in memory.
-func openSQLite(ctx context.Context, url string) (analytics.Database, error) {
+func openSQLite(ctx context.Context, url string) (rows.Database, error) {
 	if url == analyticsMemory {
 		return sqlite.Open(ctx, sqlite.Memory)
 	}
 	return sqlite.Open(ctx, strings.TrimPrefix(strings.TrimPrefix(url, "sqlite:"), "//"))
 }
 
-func openPostgres(ctx context.Context, url string) (analytics.Database, error) {
+func openPostgres(ctx context.Context, url string) (rows.Database, error) {
 	return postgres.Open(ctx, url)
 }
 
 // postgresLate reports whether a PostgreSQL is away, or on its way: what it says of
 // passwords, names and tables does not pass by itself.
 func postgresLate(err error) bool {
-	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok || errors.Is(err, analytics.ErrNewer) {
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok || errors.Is(err, rows.ErrNewer) {
 		return false
 	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
@@ -83,14 +85,14 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for name, opt := range map[string]analytics.Options{
+	for name, bounds := range map[string]rows.Bounds{
 		"too short":             {KeepMinutes: time.Minute},
 		"hours before minutes":  {KeepMinutes: 48 * time.Hour, KeepHours: 24 * time.Hour},
 		"clients before counts": {KeepMinutes: time.Hour, KeepClientMinutes: 2 * time.Hour},
 		"few clients":           {MaxClients: 1},
 		"negative arrivals":     {MaxArrivals: -1},
 	} {
-		if _, err := analytics.New(db, opt); err == nil || !strings.HasPrefix(err.Error(), "analytics: ") {
+		if _, err := analytics.New(db, analytics.Options{Bounds: bounds}); err == nil || !strings.HasPrefix(err.Error(), "analytics: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -107,7 +109,7 @@ func TestRunForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		s, err := analytics.New(db, analytics.Options{KeepMinutes: time.Hour, KeepClientMinutes: time.Hour})
+		s, err := analytics.New(db, analytics.Options{Bounds: rows.Bounds{KeepMinutes: time.Hour, KeepClientMinutes: time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func TestRunForgets(t *testing.T) {
 		if err := local.Publish(t.Context(), []event.Event{analyticstest.Event(time.Now())}); err != nil {
 			t.Fatal(err)
 		}
-		rows := func() int64 {
+		minutes := func() int64 {
 			for _, x := range analyticstest.System(t, s).Tables {
 				if x.Name == "rollups" && x.Grain == "minute" {
 					return x.Rows
@@ -126,11 +128,11 @@ func TestRunForgets(t *testing.T) {
 			return -1
 		}
 		time.Sleep(time.Minute)
-		if n := rows(); n != 1 {
+		if n := minutes(); n != 1 {
 			t.Errorf("%d rows", n)
 		}
 		time.Sleep(time.Hour + 5*time.Minute)
-		if n := rows(); n != 0 {
+		if n := minutes(); n != 0 {
 			t.Errorf("%d rows after an hour", n)
 		}
 		if err := local.Close(); err != nil {
@@ -145,7 +147,7 @@ func TestRunForgets(t *testing.T) {
 // Rows that take too much room go, the oldest first, and counts stay.
 func TestTrim(t *testing.T) {
 	now := time.Now()
-	s := service(t, analytics.Options{MaxBytes: 2 << 20, MaxClients: 5000, Now: func() time.Time { return now }})
+	s := service(t, analytics.Options{Bounds: rows.Bounds{MaxBytes: 2 << 20, MaxClients: 5000}, Now: func() time.Time { return now }})
 	rng := rand.New(rand.NewPCG(1, 1))
 	sequence := uint64(0)
 	local := event.NewLocal(20)
@@ -177,7 +179,7 @@ func TestTrim(t *testing.T) {
 	if sys.Bytes > 2<<20 {
 		t.Errorf("rows take %d bytes", sys.Bytes)
 	}
-	var o analytics.Overview
+	var o report.Overview
 	analyticstest.Get(t, s, "overview?from=-1h", &o)
 	if n := o.Totals.Counts["refused"]; n != 20*500 {
 		t.Errorf("%d refused", n)
@@ -185,9 +187,9 @@ func TestTrim(t *testing.T) {
 }
 
 // slow is a database that reads for as long as it may.
-type slow struct{ analytics.Database }
+type slow struct{ rows.Database }
 
-func (slow) View(ctx context.Context, _ func(analytics.Tx) error) error {
+func (slow) View(ctx context.Context, _ func(rows.Tx) error) error {
 	<-ctx.Done()
 	return errors.New("interrupted")
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("weir_analytics_"+name, help, labels, nil)
 }
 
 var (
-	eventsDesc       = desc("events_total", "Events read from the queue, by result: counted, already counted (duplicate), older than the retention (late), or rejected by the database for their content (rejected).", "result")
-	batchesDesc      = desc("batches_total", "Batches read from the queue.")
-	transactionsDesc = desc("transactions_total", "Transactions in which events were counted.")
-	retriesDesc      = desc("retries_total", "Transactions that failed and were retried.")
-	databaseUpDesc   = desc("database_up", "1 while the database accepts events.")
-	pendingDesc      = desc("pending_events", "Events read from the queue and not yet counted.")
-	lagDesc          = desc("lag_seconds", "Age of the newest event of the last transaction when it was committed.")
-	invalidDesc      = desc("invalid_messages_total", "Messages of the queue, or parts of them, that are not events: moved to the dead-letter queue, the name with the suffix .dlq (dead_letter), or dropped because it accepted nothing for ten seconds (dropped).", "result")
-	prunedDesc       = desc("pruned_rows_total", "Rows deleted because of their age or to bound the size of the database.")
+	eventsDesc       = newDesc("events_total", "Events read from the queue, by result: counted, already counted (duplicate), older than the retention (late), or rejected by the database for their content (rejected).", "result")
+	batchesDesc      = newDesc("batches_total", "Batches read from the queue.")
+	transactionsDesc = newDesc("transactions_total", "Transactions in which events were counted.")
+	retriesDesc      = newDesc("retries_total", "Transactions that failed and were retried.")
+	databaseUpDesc   = newDesc("database_up", "1 while the database accepts events.")
+	pendingDesc      = newDesc("pending_events", "Events read from the queue and not yet counted.")
+	lagDesc          = newDesc("lag_seconds", "Age of the newest event of the last transaction when it was committed.")
+	invalidDesc      = newDesc("invalid_messages_total", "Messages of the queue, or parts of them, that are not events: moved to the dead-letter queue, the name with the suffix .dlq (dead_letter), or dropped because it accepted nothing for ten seconds (dropped).", "result")
+	prunedDesc       = newDesc("pruned_rows_total", "Rows deleted because of their age or to bound the size of the database.")
 )
 
 // collector reads what a service did when it is asked.
@@ -52,7 +52,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(databaseUpDesc, up)
 	gauge(pendingDesc, float64(info.Waiting))
 	gauge(lagDesc, float64(info.LagMS)/1000)
-	count(prunedDesc, c.s.state.forgotten.Load())
+	count(prunedDesc, c.s.rows.CountPruned())
 }
 
 // unreadable is a source that counts the messages which are no events.

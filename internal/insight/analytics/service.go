@@ -10,21 +10,25 @@ import (
 
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/insight/analytics/count"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/retention"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
 // Service takes in events and answers questions. Safe for concurrent use. Make it
 // with New.
 type Service struct {
-	db    Database
+	db    rows.Database
 	opt   Options
 	state state
 	// faults logs events that the database refuses, and questions that it does not answer.
 	faults *faults.Log
 	outage *faults.Outage
 	// lastSystem is the report for which rows were counted last.
-	lastSystem atomic.Pointer[System]
-	rows       *sweeper
+	lastSystem atomic.Pointer[report.System]
+	rows       *retention.Sweeper
 
 	// orders holds batches that wait for a transaction, places a token for each
 	// event that may still wait.
@@ -46,7 +50,7 @@ type order struct {
 
 // New returns a service on a database, which the caller closes after Run has
 // returned.
-func New(db Database, opt Options) (*Service, error) {
+func New(db rows.Database, opt Options) (*Service, error) {
 	if db == nil {
 		return nil, errors.New("analytics: the database is missing")
 	}
@@ -56,11 +60,7 @@ func New(db Database, opt Options) (*Service, error) {
 	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
 		"database unavailable; events wait in the queue, reports lack what came since, decisions are not affected", "database recovered"), free: make(chan struct{})}
 	s.state.started = opt.Now()
-	// A process before this one may have left too many rows.
-	s.rows = &sweeper{db: db, opt: &s.opt, state: &s.state, outage: s.outage, changed: map[group]bool{}}
-	for _, ago := range [...]time.Duration{0, time.Minute, time.Hour} {
-		s.rows.note(s.state.started.Add(-ago))
-	}
+	s.rows = retention.New(db, &s.opt.Bounds, s.opt.Now, s.opt.Log, s.outage)
 	return s, nil
 }
 
@@ -71,8 +71,8 @@ func New(db Database, opt Options) (*Service, error) {
 func (s *Service) Run(ctx context.Context, src event.Source) error {
 	tidying, stop := context.WithCancel(ctx)
 	var tidy sync.WaitGroup
-	tidy.Go(func() { s.rows.tidy(tidying) })
-	err := src.Receive(ctx, s.take)
+	tidy.Go(func() { s.rows.KeepTidy(tidying) })
+	err := src.Receive(ctx, s.takeBatch)
 	stop()
 	tidy.Wait()
 	if err != nil {
@@ -85,15 +85,15 @@ func (s *Service) Run(ctx context.Context, src event.Source) error {
 // what is too old or takes too much room.
 // Run does so every now and then.
 func (s *Service) Tidy(ctx context.Context, forget bool) error {
-	return s.rows.keepBounds(ctx, forget)
+	return s.rows.KeepBounds(ctx, forget)
 }
 
-// take counts a batch. It returns nil when that is safe.
-func (s *Service) take(ctx context.Context, batch []event.Event) error {
+// takeBatch counts a batch. It returns nil when that is safe.
+func (s *Service) takeBatch(ctx context.Context, batch []event.Event) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if err := s.room(ctx, len(batch)); err != nil {
+	if err := s.waitForRoom(ctx, len(batch)); err != nil {
 		return err
 	}
 	o := &order{ctx: ctx, batch: batch, done: make(chan error, 1)}
@@ -106,13 +106,13 @@ func (s *Service) take(ctx context.Context, batch []event.Event) error {
 	if lead {
 		// The first of those who wait does the work of all that have come when it
 		// begins, and passes it on.
-		go s.work()
+		go s.countOrders()
 	}
 	return <-o.done
 }
 
-// room waits until there is room for n events.
-func (s *Service) room(ctx context.Context, n int) error {
+// waitForRoom waits until there is room for n events.
+func (s *Service) waitForRoom(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
 		if s.waiting == 0 || s.waiting+n <= maxWaiting {
@@ -131,8 +131,8 @@ func (s *Service) room(ctx context.Context, n int) error {
 	}
 }
 
-// work counts what waits, one transaction after the other, until nothing does.
-func (s *Service) work() {
+// countOrders counts what waits, one transaction after the other, until nothing does.
+func (s *Service) countOrders() {
 	for {
 		s.mu.Lock()
 		orders := s.orders
@@ -147,7 +147,7 @@ func (s *Service) work() {
 			batch = append(batch, o.batch...)
 		}
 		ctx, cancel := untilAll(orders)
-		err := s.count(ctx, batch)
+		err := s.countBatch(ctx, batch)
 		cancel()
 		s.mu.Lock()
 		s.waiting -= len(batch)
@@ -183,10 +183,10 @@ func untilAll(orders []*order) (context.Context, context.CancelFunc) {
 	}
 }
 
-// count counts events in one transaction, however often that has to be tried,
+// countBatch counts events in one transaction, however often that has to be tried,
 // until ctx ends. A transaction that takes too long is tried again by halves, and so is
 // one with an event that the database refuses.
-func (s *Service) count(ctx context.Context, batch []event.Event) error {
+func (s *Service) countBatch(ctx context.Context, batch []event.Event) error {
 	var down backoff.Backoff
 	contended := backoff.Backoff{Min: 10 * time.Millisecond, Max: 100 * time.Millisecond}
 	for {
@@ -200,16 +200,16 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if Refuses(err) {
-			return s.sift(ctx, batch, err)
+		if rows.Refuses(err) {
+			return s.siftBatch(ctx, batch, err)
 		}
-		s.state.failed(err, s.opt.Now())
-		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
+		s.state.noteFailure(err, s.opt.Now())
+		if half := len(batch) / 2; half > 0 && !rows.Again(err) && time.Since(began) >= slowTransaction {
 			s.opt.Log.Warn("database slow; batch split in halves", "err", err, "events", len(batch))
 			return s.countParts(ctx, batch[:half], batch[half:])
 		}
 		wait := &contended
-		if !Again(err) {
+		if !rows.Again(err) {
 			s.outage.Failed(err)
 			wait = &down
 		}
@@ -219,9 +219,9 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 	}
 }
 
-// sift counts a batch of which the database refuses an event for what it says: by halves,
+// siftBatch counts a batch of which the database refuses an event for what it says: by halves,
 // and that event, once it is alone, is set aside.
-func (s *Service) sift(ctx context.Context, batch []event.Event, why error) error {
+func (s *Service) siftBatch(ctx context.Context, batch []event.Event, why error) error {
 	if half := len(batch) / 2; half > 0 {
 		return s.countParts(ctx, batch[:half], batch[half:])
 	}
@@ -233,7 +233,7 @@ func (s *Service) sift(ctx context.Context, batch []event.Event, why error) erro
 // countParts counts the parts of a batch one after the other.
 func (s *Service) countParts(ctx context.Context, parts ...[]event.Event) error {
 	for _, part := range parts {
-		if err := s.count(ctx, part); err != nil {
+		if err := s.countBatch(ctx, part); err != nil {
 			return err
 		}
 	}
@@ -247,31 +247,26 @@ const maxTransaction = time.Minute
 // be the reason: below the time that PostgreSQL gives a statement, which is half a minute.
 const slowTransaction = 20 * time.Second
 
-func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, err error) {
+func (s *Service) transact(ctx context.Context, batch []event.Event) (t count.Counted, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTransaction)
 	defer cancel()
-	k := s.opt.kept(s.opt.Now())
-	err = s.db.Update(ctx, func(tx Tx) (err error) {
-		t, err = count(tx, batch, k, s.opt.MaxClients)
+	k := s.opt.KeptAt(s.opt.Now())
+	err = s.db.Update(ctx, func(tx rows.Tx) (err error) {
+		t, err = count.AddEvents(tx, batch, k, s.opt.MaxClients)
 		return err
 	})
 	return t, err
 }
 
 // counted notes what a transaction did.
-func (s *Service) counted(batch []event.Event, t tally) {
+func (s *Service) counted(batch []event.Event, t count.Counted) {
 	now := s.opt.Now()
 	var newest time.Time
-	s.rows.mu.Lock()
 	for i := range batch {
-		e := &batch[i]
-		if e.Time.After(newest) {
+		if e := &batch[i]; e.Time.After(newest) {
 			newest = e.Time
 		}
-		if r := e.Record; r != nil {
-			s.rows.note(r.First)
-		}
 	}
-	s.rows.mu.Unlock()
-	s.state.done(now, max(now.Sub(newest), 0), t)
+	s.rows.NoteRecords(batch)
+	s.state.noteSuccess(now, max(now.Sub(newest), 0), t)
 }

@@ -4,13 +4,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/count"
+	"github.com/weirlimit/weir/internal/insight/analytics/query"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 )
 
 // state is what a service did since it started.
 type state struct {
 	started                                   time.Time
 	batches, transactions, events, duplicates atomic.Int64
-	late, retries, waiting, forgotten         atomic.Int64
+	late, retries, waiting                    atomic.Int64
 	rejected                                  atomic.Int64
 
 	mu      sync.Mutex
@@ -25,8 +29,8 @@ type state struct {
 	}
 }
 
-// failed notes that a transaction failed.
-func (s *state) failed(err error, now time.Time) {
+// noteFailure notes that a transaction failed.
+func (s *state) noteFailure(err error, now time.Time) {
 	s.retries.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,12 +40,12 @@ func (s *state) failed(err error, now time.Time) {
 	s.failing = err.Error()
 }
 
-// done notes that a transaction succeeded.
-func (s *state) done(now time.Time, lag time.Duration, t tally) {
+// noteSuccess notes that a transaction succeeded.
+func (s *state) noteSuccess(now time.Time, lag time.Duration, t count.Counted) {
 	s.transactions.Add(1)
-	s.events.Add(t.events)
-	s.duplicates.Add(t.duplicates)
-	s.late.Add(t.late)
+	s.events.Add(t.Events)
+	s.duplicates.Add(t.Duplicates)
+	s.late.Add(t.Late)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing, s.lag = "", lag
@@ -55,24 +59,24 @@ func (s *state) done(now time.Time, lag time.Duration, t tally) {
 
 // Uncounted returns from when on events wait, as the database does not take them, nil while
 // it does. It asks the database nothing.
-func (s *Service) Uncounted() *Uncounted {
+func (s *Service) Uncounted() *query.Uncounted {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	if s.state.failing == "" {
 		return nil
 	}
-	return &Uncounted{Since: s.state.since.UTC(), Reason: s.state.failing}
+	return &query.Uncounted{Since: s.state.since.UTC(), Reason: s.state.failing}
 }
 
 // Info returns what the service did since it was made. It asks the database
 // nothing.
-func (s *Service) Info() ServiceInfo { return s.state.info(s.opt.Now()) }
+func (s *Service) Info() report.ServiceInfo { return s.state.readInfo(s.opt.Now()) }
 
-// info returns all of it.
-func (s *state) info(now time.Time) ServiceInfo {
+// readInfo returns all of it.
+func (s *state) readInfo(now time.Time) report.ServiceInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := ServiceInfo{
+	info := report.ServiceInfo{
 		Started: s.started.UTC(), Batches: s.batches.Load(), Transactions: s.transactions.Load(), Events: s.events.Load(),
 		Duplicates: s.duplicates.Load(), Late: s.late.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(), Failing: s.failing,
 		Waiting: s.waiting.Load(), LagMS: s.lag.Milliseconds(),

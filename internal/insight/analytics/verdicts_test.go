@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
+
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
@@ -28,9 +31,9 @@ func TestSoakVerdicts(t *testing.T) {
 	for seed := range files {
 		s := traffic.Held(7000 + seed)
 		from, to := s.Range()
-		svc := service(t, analytics.Options{MaxClients: 2000, Now: func() time.Time { return to.Add(10 * time.Minute) }})
+		svc := service(t, analytics.Options{Bounds: rows.Bounds{MaxClients: 2000}, Now: func() time.Time { return to.Add(10 * time.Minute) }})
 		feed(t, svc, s)
-		var list analytics.ClientList
+		var list report.ClientList
 		analyticstest.Get(t, svc, fmt.Sprintf("clients?top=1000&from=%d&to=%d", from.Unix(), to.Unix()), &list)
 		rules := map[string]traffic.Kind{}
 		for _, r := range s.Rules {

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
 // Run runs the suite. prepare makes an empty database and returns a function that
 // opens it, as often as it is called: each a process of its own as far as
 // the database can tell, or all the same one if it cannot be shared.
-func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Database)) {
+func Run(t *testing.T, prepare func(t *testing.T) (open func() rows.Database)) {
 	tr := Make(t, 1)
 	t.Run("truth", func(t *testing.T) {
 		s := Serve(t, prepare(t)(), tr)
@@ -28,7 +30,7 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 	})
 	for _, f := range []struct {
 		name string
-		f    func(t *testing.T, open func() analytics.Database, tr *Traffic)
+		f    func(t *testing.T, open func() rows.Database, tr *Traffic)
 	}{
 		{"many of one source", manyOfOne}, {"all or nothing", allOrNothing}, {"uncounted", uncounted}, {"two services", twoServices}, {"bounds", bounds}, {"forgets", forgets}, {"back-fill", backFill},
 		{"loss", loss}, {"versions", versions}, {"incidents", incidents}, {"regions", regions}, {"latencies", latencies}, {"answers", answers}, {"answers of records", answersOfRecords}, {"migrates rows", migratesRows}, {"never decisive", neverDecisive}, {"answered first", responsesFirst}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
@@ -39,7 +41,7 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 }
 
 // Serve returns a service whose time is the end of the traffic.
-func Serve(t *testing.T, db analytics.Database, tr *Traffic) *analytics.Service {
+func Serve(t *testing.T, db rows.Database, tr *Traffic) *analytics.Service {
 	t.Helper()
 	s, err := analytics.New(db, analytics.Options{Now: func() time.Time { return tr.To.Add(3 * time.Minute) }})
 	if err != nil {
@@ -97,7 +99,7 @@ func Mixed(events []event.Event, times int) [][]event.Event {
 // counted checks what the service says that it did.
 func counted(t *testing.T, s *analytics.Service, tr *Traffic, duplicates int) {
 	t.Helper()
-	var sys analytics.System
+	var sys report.System
 	(&asked{t, s.Handler(), tr}).get("system", &sys)
 	equal(t, "events, duplicates, late", [3]int64{sys.Service.Events, sys.Service.Duplicates, sys.Service.Late}, [3]int64{int64(len(tr.Events)), int64(duplicates), 0})
 	events := int64(0)

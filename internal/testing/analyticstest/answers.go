@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -32,11 +33,11 @@ func responses(ms []int64, errors int) *event.ResponseTotals {
 
 // answers: what nodes tell of answers is put together over nodes, regions and grains,
 // late events and all, and percentiles are those of the durations themselves.
-func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func answers(t *testing.T, open func() rows.Database, _ *Traffic) {
 	const spell = 40
 	var now atomic.Int64
 	now.Store(spell * 60)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	type minute struct {
 		ms       []int64
 		errors   int64
@@ -71,7 +72,7 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	consume(t, s, batches)
 	check := func(query string, regions ...string) {
 		t.Helper()
-		var u analytics.Upstream
+		var u report.Upstream
 		a.get(fmt.Sprintf("upstream?from=%d&to=%d&step=2m%s", start.Unix(), start.Unix()+spell*60, query), &u)
 		var all []int64
 		for step := range spell / 2 {
@@ -99,7 +100,7 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	check("&node=n&region=us", "us")
 	// By the hour: one row, of both.
 	now.Store(2 * 86400)
-	var u analytics.Upstream
+	var u report.Upstream
 	a.get("upstream?from=-50h&step=1h", &u)
 	equal(t, "by hours", [3]int64{u.Total.Count, u.Total.ServerError, u.Times.Measured}, [3]int64{2 * (2 + 80) * spell / 2, 10, 2 * (2 + 80) * spell / 2})
 	equal(t, "grain", u.Coverage.Grain, "hour")
@@ -107,15 +108,15 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // answersOfRecords: nodes that tell answers in records alone are still heard, which
 // the answer says, and the two are not added up.
-func answersOfRecords(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func answersOfRecords(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(1200)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	r := source.record(start, randomRef(), "k", "allowed", 3)
 	r.Record.Answers = &event.Answers{Count: 3, OK: 2, ServerError: 1, TotalMS: 9, LongestMS: 4}
 	consume(t, s, [][]event.Event{{r, source.rollup(start, randomRef(), map[string]uint64{"allowed": 30})}})
-	get := func(query string) (u analytics.Upstream) {
+	get := func(query string) (u report.Upstream) {
 		a.get(fmt.Sprintf("upstream?step=1m&from=%d&to=%d%s", start.Unix(), start.Unix()+1200, query), &u)
 		return u
 	}

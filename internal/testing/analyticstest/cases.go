@@ -15,15 +15,18 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/query"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
 // manyOfOne: the events of a source are counted once however many there are and in
 // whatever order they come; also in pieces that overlap.
-func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func manyOfOne(t *testing.T, open func() rows.Database, _ *Traffic) {
 	const many = 9000
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	var events []event.Event
 	for i := range many {
@@ -36,10 +39,10 @@ func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	slices.Reverse(batches)
 	consume(t, s, append(batches, events[:5000], events[5000:]))
 	now.Store(300)
-	var series analytics.Series
+	var series report.Series
 	a.get("series", &series)
 	equal(t, "all decisions", series.Lines[0].Total, many*(many-1)/2)
-	var sys analytics.System
+	var sys report.System
 	a.get("system", &sys)
 	equal(t, "events and unheard", [2]int64{sys.Service.Events, sys.Sources[0].Unheard}, [2]int64{many, 0})
 }
@@ -48,7 +51,7 @@ func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
 // taking turns, those that a service makes in the background could take all the breaks.
 // It breaks before one of the statements, or when all has been written.
 type broken struct {
-	analytics.Database
+	rows.Database
 	mu     sync.Mutex
 	lots   *rand.Rand
 	breaks int64
@@ -64,9 +67,9 @@ var errBroken = broke{errors.New("the connection broke")}
 // statements is how many a transaction that counts events has, about.
 const statements = 18
 
-func (b *broken) Update(ctx context.Context, f func(analytics.Tx) error) error {
+func (b *broken) Update(ctx context.Context, f func(rows.Tx) error) error {
 	left, breaks := b.draw()
-	return b.Database.Update(ctx, func(tx analytics.Tx) error {
+	return b.Database.Update(ctx, func(tx rows.Tx) error {
 		if !breaks {
 			return f(tx)
 		}
@@ -90,11 +93,11 @@ func (b *broken) draw() (left int64, breaks bool) {
 
 // breaking is a transaction that breaks after so many statements.
 type breaking struct {
-	analytics.Tx
+	rows.Tx
 	left int64
 }
 
-func (b *breaking) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+func (b *breaking) Each(query string, args [][]any, row func(int, rows.Row) error) error {
 	if b.left--; b.left < 0 {
 		return errBroken
 	}
@@ -102,7 +105,7 @@ func (b *breaking) Each(query string, args [][]any, row func(int, analytics.Row)
 }
 
 // allOrNothing: of a transaction that fails nothing stays.
-func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
+func allOrNothing(t *testing.T, open func() rows.Database, tr *Traffic) {
 	b := &broken{Database: open(), lots: rand.New(rand.NewPCG(7, 8))}
 	s := Serve(t, b, tr)
 	batches := Mixed(tr.Events, 1)
@@ -113,7 +116,7 @@ func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	consume(t, s, subset)
 	overview(&asked{t, s.Handler(), tr})
 	clients(&asked{t, s.Handler(), tr})
-	var sys analytics.System
+	var sys report.System
 	(&asked{t, s.Handler(), tr}).get("system", &sys)
 	equal(t, "events and duplicates", [2]int64{sys.Service.Events, sys.Service.Duplicates}, [2]int64{int64(len(tr.Events)), 0})
 	if sys.Service.Retries == 0 || sys.Service.Failing != "" {
@@ -143,7 +146,7 @@ func (q *share) Receive(ctx context.Context, take func(context.Context, []event.
 func (q *share) Close() error { return nil }
 
 // twoServices: events that two services get at the same time are counted once.
-func twoServices(t *testing.T, open func() analytics.Database, tr *Traffic) {
+func twoServices(t *testing.T, open func() rows.Database, tr *Traffic) {
 	batches := Mixed(tr.Events, 1)
 	const sources = 4
 	services := []*analytics.Service{Serve(t, open(), tr), Serve(t, open(), tr)}
@@ -196,10 +199,9 @@ func randomRef() event.LimitRef {
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newService returns a service whose time is what now says, in seconds after start.
-func newService(t *testing.T, db analytics.Database, now *atomic.Int64, opt analytics.Options) (*analytics.Service, *asked) {
+func newService(t *testing.T, db rows.Database, now *atomic.Int64, bounds rows.Bounds) (*analytics.Service, *asked) {
 	t.Helper()
-	opt.Now = func() time.Time { return start.Add(time.Duration(now.Load()) * time.Second) }
-	s, err := analytics.New(db, opt)
+	s, err := analytics.New(db, analytics.Options{Bounds: bounds, Now: func() time.Time { return start.Add(time.Duration(now.Load()) * time.Second) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +210,9 @@ func newService(t *testing.T, db analytics.Database, now *atomic.Int64, opt anal
 
 // bounds: of many clients the ones that were refused most stay, and the rest adds
 // up.
-func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func bounds(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{MaxClients: 10})
+	s, a := newService(t, open(), &now, rows.Bounds{MaxClients: 10})
 	source := &teller{source: "n/1"}
 	const clients = 500
 	var events []event.Event
@@ -228,7 +230,7 @@ func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	now.Store(90)
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients?top=100", &list)
 	equal(t, "clients", len(list.Clients), 10)
 	got := list.Rest.Counts["refused"]
@@ -240,20 +242,20 @@ func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	if list.Rest.Rows < clients-10-50 || len(list.Coverage.Missing) == 0 {
 		t.Errorf("%d rows are merged, said is %q", list.Rest.Rows, list.Coverage.Missing)
 	}
-	var top analytics.Top
+	var top report.Top
 	a.get("top?by=path&top=1000", &top)
 	equal(t, "words", len(top.Words), 10)
 	equal(t, "word with the most", top.Words[0].Word, fmt.Sprintf("/key%03d", clients-1))
 	// The sketches have seen all.
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview", &o)
 	near(t, "keys limited", float64(o.KeysLimited), clients, 0.08)
 }
 
 // forgets: rows go when their time is over, the finest first.
-func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func forgets(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 30 * 24 * time.Hour,
+	s, a := newService(t, open(), &now, rows.Bounds{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 30 * 24 * time.Hour,
 		KeepClientMinutes: time.Hour, KeepClientHours: 24 * time.Hour, KeepArrivals: time.Hour, KeepSeen: 24 * time.Hour})
 	source := &teller{source: "n/1"}
 	r := source.record(start, randomRef(), "k", "refused", 7)
@@ -270,7 +272,7 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		if err := s.Tidy(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		var sys analytics.System
+		var sys report.System
 		a.get("system", &sys)
 		out := map[string]int64{}
 		for _, x := range sys.Tables {
@@ -295,7 +297,7 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute")
 	most := []string{"clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute", "clients hour", "words", "seen"}
 	gone(30*time.Hour, most...)
-	var series analytics.Series
+	var series report.Series
 	a.get("series?from=-31h", &series)
 	equal(t, "by hours that are still there", series.Lines[0].Total, 7)
 	most = append(most, "rollups hour", "requests hour", "latencies hour", "answered hour", "sketches hour", "sources")
@@ -305,10 +307,10 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // backFill: late events go to their own time, and what is too late is counted as
 // such, once.
-func backFill(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func backFill(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(4 * 3600)
-	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 72 * time.Hour, KeepClientMinutes: time.Hour,
+	s, a := newService(t, open(), &now, rows.Bounds{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 72 * time.Hour, KeepClientMinutes: time.Hour,
 		KeepClientHours: 24 * time.Hour, KeepSeen: 5 * time.Hour})
 	source := &teller{source: "n/1"}
 	recent, old, ancient := start.Add(3*time.Hour), start, start.Add(-2*time.Hour)
@@ -319,22 +321,22 @@ func backFill(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	consume(t, s, [][]event.Event{batch, batch})
 	now.Add(30)
-	var series analytics.Series
+	var series report.Series
 	a.get("series?from=-2h&step=1m", &series)
 	equal(t, "within minutes", [2]any{series.Lines[0].Total, series.Lines[0].Points[60]}, [2]any{int64(1), int64(1)})
 	a.get("series?from=-5h&step=1h", &series)
 	equal(t, "by the hour", series.Lines[0].Points, []int64{0, 10, 0, 0, 1, 0})
 	equal(t, "late", series.Coverage.Loss.Late, 2)
-	var sys analytics.System
+	var sys report.System
 	a.get("system", &sys)
 	equal(t, "late, duplicates", [2]int64{sys.Service.Late, sys.Service.Duplicates}, [2]int64{2, 6})
 }
 
 // loss: what sources lost since they started is told by range.
-func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func loss(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(3600)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	var batch []event.Event
 	for n, source := range []string{"a/1", "b/1"} {
 		source := &teller{source: source}
@@ -346,17 +348,17 @@ func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	slices.Reverse(batch) // the newest come first
 	consume(t, s, [][]event.Event{batch[:50], batch[50:]})
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?from=-1h", &o)
-	equal(t, "loss", o.Coverage.Loss, analytics.Loss{Dropped: 59 * 3, Discarded: 10, Rollups: 1, Failed: 118})
+	equal(t, "loss", o.Coverage.Loss, query.Loss{Dropped: 59 * 3, Discarded: 10, Rollups: 1, Failed: 118})
 	a.get(fmt.Sprintf("overview?from=%d&to=%d", start.Add(30*time.Minute).Unix(), start.Add(40*time.Minute).Unix()), &o)
-	equal(t, "loss in ten minutes", o.Coverage.Loss, analytics.Loss{Dropped: 30, Failed: 20})
+	equal(t, "loss in ten minutes", o.Coverage.Loss, query.Loss{Dropped: 30, Failed: 20})
 }
 
 // versions: a limit whose numbers changed is one limit with a history.
-func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func versions(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	old, wide := randomRef(), randomRef()
 	wide.Allowance, wide.Burst = 20, 20
@@ -366,23 +368,23 @@ func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		source.rollup(later, wide, map[string]uint64{"allowed": 60, "refused": 40}), source.record(later, wide, "k", "refused", 40),
 	}})
 	now.Store(1200)
-	var detail analytics.RuleDetail
+	var detail report.RuleDetail
 	a.get("rule?domain=d&rule=r", &detail)
 	equal(t, "limits", len(detail.Limits), 1)
 	l := detail.Limits[0]
 	equal(t, "allowance, versions", [2]int64{l.Allowance, int64(l.Versions)}, [2]int64{20, 2})
 	equal(t, "history", [2]int64{l.History[0].Counts["refused"], l.History[1].Counts["refused"]}, [2]int64{90, 40})
 	equal(t, "when", [2]time.Time{l.History[0].From, l.History[1].From}, [2]time.Time{start, later})
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients", &list)
 	equal(t, "one client", len(list.Clients), 1)
 	equal(t, "refused", list.Clients[0].Counts["refused"], 130)
 }
 
 // incidents: a pause of two steps is within one, a longer one between two.
-func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func incidents(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	var batch []event.Event
 	for _, minute := range []int{0, 2, 4, 7, 30, 58} {
@@ -392,7 +394,7 @@ func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	batch = append(batch, source.rollup(start.Add(6*time.Minute), randomRef(), map[string]uint64{"allowed": 5}))
 	consume(t, s, [][]event.Event{batch})
 	now.Store(3600)
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?from=-1h", &o)
 	var got []string
 	for _, in := range o.Incidents {
@@ -402,9 +404,9 @@ func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
 }
 
 // oddWords: what clients and rules are called does not matter.
-func oddWords(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func oddWords(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: strings.Repeat("node", 200) + "/1"}
 	other := &teller{source: strings.Repeat("node", 200) + "/2"}
 	p := randomRef()
@@ -424,25 +426,25 @@ func oddWords(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	far := source.rollup(start.AddDate(5000, 0, 0), p, map[string]uint64{"refused": 1})
 	consume(t, s, [][]event.Event{append(batch, negative, zero, far)})
 	now.Store(60)
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients?domain=", &list)
 	equal(t, "clients", len(list.Clients), len(keys))
-	var detail analytics.RuleDetail
+	var detail report.RuleDetail
 	a.get("rule?rule=a%2Fb&domain=", &detail)
 	equal(t, "another rule", len(detail.Limits), 0)
 	equal(t, "sources and late", func() [2]int64 {
-		var sys analytics.System
+		var sys report.System
 		a.get("system", &sys)
 		return [2]int64{int64(len(sys.Sources)), sys.Service.Late}
 	}(), [2]int64{2, 2})
 }
 
 // migratesAtOnce: several may make the tables at the same time.
-func migratesAtOnce(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func migratesAtOnce(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var life sync.WaitGroup
 	for range 4 {
 		life.Go(func() {
-			if err := analytics.Migrate(t.Context(), open()); err != nil {
+			if err := rows.Migrate(t.Context(), open()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -451,15 +453,15 @@ func migratesAtOnce(t *testing.T, open func() analytics.Database, _ *Traffic) {
 }
 
 // refusesNewer: a database that a newer version has changed is left alone.
-func refusesNewer(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func refusesNewer(t *testing.T, open func() rows.Database, _ *Traffic) {
 	db := open()
-	err := db.Update(t.Context(), func(tx analytics.Tx) error {
-		return tx.Each(`INSERT INTO weir_schema (version) VALUES ($1)`, [][]any{{int64(analytics.SchemaVersion() + 1)}}, nil)
+	err := db.Update(t.Context(), func(tx rows.Tx) error {
+		return tx.Each(`INSERT INTO weir_schema (version) VALUES ($1)`, [][]any{{int64(rows.SchemaVersion() + 1)}}, nil)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := analytics.Migrate(t.Context(), db); !errors.Is(err, analytics.ErrNewer) || !strings.Contains(err.Error(), fmt.Sprint("schema ", analytics.SchemaVersion()+1)) {
+	if err := rows.Migrate(t.Context(), db); !errors.Is(err, rows.ErrNewer) || !strings.Contains(err.Error(), fmt.Sprint("schema ", rows.SchemaVersion()+1)) {
 		t.Errorf("a newer database: %v", err)
 	}
 }
@@ -477,10 +479,10 @@ func (h *hold) Close() error { return nil }
 
 // ends: a service that is told to end while the database is away leaves its events
 // with the queue.
-func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func ends(t *testing.T, open func() rows.Database, _ *Traffic) {
 	unreachable := &never{Database: open(), tried: make(chan struct{}, 100)}
 	var now atomic.Int64
-	s, _ := newService(t, unreachable, &now, analytics.Options{})
+	s, _ := newService(t, unreachable, &now, rows.Bounds{})
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &hold{taken: make(chan error, 1)}
 	ended := make(chan error, 1)
@@ -499,21 +501,21 @@ func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // never is a database that takes nothing, and says so when nobody waits any more.
 type never struct {
-	analytics.Database
+	rows.Database
 	tried chan struct{}
 }
 
-func (n *never) Update(ctx context.Context, _ func(analytics.Tx) error) error {
+func (n *never) Update(ctx context.Context, _ func(rows.Tx) error) error {
 	n.tried <- struct{}{}
 	<-ctx.Done()
 	return errBroken
 }
 
 // questions: what is wrong with one is told.
-func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func questions(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(60)
-	_, a := newService(t, open(), &now, analytics.Options{})
+	_, a := newService(t, open(), &now, rows.Bounds{})
 	for path, want := range map[string]string{
 		"overview?from=yesterday": "from", "overview?from=-0h": "from", "overview?from=-1x": "from", "overview?to=-2h&from=-1h": "from",
 		"overview?from=2026-03-01T12:00:00": "from", "series?step=10s": "step", "series?step=1": "step", "series?step=1m&from=-48h": "step",
@@ -554,12 +556,12 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // sample: of clients that were never limited one in four is told, and counts for
 // four.
-func sample(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func sample(t *testing.T, open func() rows.Database, _ *Traffic) {
 	tr := Make(t, 4)
 	s := Serve(t, open(), tr)
 	consume(t, s, Mixed(tr.Events, 1))
 	a := &asked{t, s.Handler(), tr}
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?"+a.span(), &o)
 	equal(t, "counts", o.Totals.Counts, tally(tr.of(all), outcome))
 	equal(t, "every", o.Coverage.Every, 4)
@@ -579,10 +581,10 @@ func sample(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	if len(sampled) == 0 {
 		t.Fatal("no key is sampled")
 	}
-	var r analytics.Rates
+	var r report.Rates
 	a.get("rates?rule=user&"+a.span(), &r)
 	equal(t, "clients", [2]int64{r.Clients, r.Rows}, [2]int64{int64(len(limited) + 4*len(sampled)), int64(len(limited) + len(sampled))})
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients?rule=user&"+a.span(), &list)
 	for _, c := range list.Clients {
 		equal(t, "refused", c.Counts["refused"], tally(tr.of(func(d *Decision) bool { return d.Key == c.Key && tr.Rules[d.Rule].Rule == "user" }), outcome)["refused"])

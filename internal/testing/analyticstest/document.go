@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 // everyPath: the responses of every path to traffic of all kinds, and its errors are as the
 // OpenAPI document says, which exchange checks.
-func everyPath(t *testing.T, open func() analytics.Database, tr *Traffic) {
+func everyPath(t *testing.T, open func() rows.Database, tr *Traffic) {
 	s := Serve(t, open(), tr)
 	consume(t, s, Mixed(tr.Events, 1))
 	a := &asked{t, s.Handler(), tr}
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients?top=1&rule=remote_address&"+a.span(), &list)
 	c := list.Clients[0]
 	fill := strings.NewReplacer("{domain}", c.Domain, "{rule}", c.Rule, "{key}", c.Key)

@@ -7,21 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // usualHours: what a client usually does in an hour is of the week before a range, and what
 // it does now of the hours in it, whatever the range.
-func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func usualHours(t *testing.T, open func() rows.Database, _ *Traffic) {
 	rng := rand.New(rand.NewPCG(seeds.Of(t), 2))
 	const days = 20
 	at := start.Truncate(time.Hour)
 	end := at.Add(days*24*time.Hour + 17*time.Minute)
 	var now atomic.Int64
 	db := open()
-	s, a := newService(t, db, &now, retained(nil, -1))
+	s, a := newService(t, db, &now, retained(nil, -1).Bounds)
 	source := &teller{source: "n/1"}
 	units := map[int64]int64{}
 	for ; at.Before(end); at = at.Add(time.Hour) {
@@ -35,7 +36,7 @@ func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	now.Store(int64(end.Sub(start) / time.Second))
 	for _, from := range []string{"-1h", "-5h", "-24h", "-7d", "-12d"} {
-		var list analytics.ClientList
+		var list report.ClientList
 		a.get("clients?from="+from, &list)
 		if len(list.Clients) != 1 {
 			t.Fatalf("%s: %d clients", from, len(list.Clients))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -28,7 +30,7 @@ type job struct {
 
 // Main is for TestMain: in a process that Kill started it takes in events until it
 // is killed, and else runs the tests.
-func Main(m *testing.M, open func(ctx context.Context, target string) (analytics.Database, error)) {
+func Main(m *testing.M, open func(ctx context.Context, target string) (rows.Database, error)) {
 	dir := os.Getenv(childEnv)
 	if dir == "" {
 		os.Exit(m.Run())
@@ -39,7 +41,7 @@ func Main(m *testing.M, open func(ctx context.Context, target string) (analytics
 	}
 }
 
-func child(dir string, open func(context.Context, string) (analytics.Database, error)) error {
+func child(dir string, open func(context.Context, string) (rows.Database, error)) error {
 	var j job
 	b, err := os.ReadFile(filepath.Join(dir, "job"))
 	if err != nil {
@@ -80,7 +82,7 @@ func (q *endless) Close() error { return nil }
 
 // Kill kills processes in the middle of their transactions, several at a time, and
 // then lets the queue bring everything: what is told is as if nothing had happened.
-func Kill(t *testing.T, target string, open func() analytics.Database) {
+func Kill(t *testing.T, target string, open func() rows.Database) {
 	tr := Make(t, 1)
 	dir := t.TempDir()
 	batches := Mixed(tr.Events, 1)
@@ -102,7 +104,7 @@ func Kill(t *testing.T, target string, open func() analytics.Database) {
 	s := Serve(t, open(), tr)
 	consume(t, s, batches)
 	Truth(t, s.Handler(), tr)
-	var sys analytics.System
+	var sys report.System
 	(&asked{t, s.Handler(), tr}).get("system", &sys)
 	if sys.Service.Duplicates == 0 {
 		t.Error("those that were killed had counted nothing")

@@ -8,17 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/advice"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
 // regions: two nodes of one name in two regions are told apart, and what was told
 // before there were regions is still counted.
-func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func regions(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(600)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	var batch []event.Event
 	for region, n := range map[string]uint64{"eu": 10, "us": 200, "": 3000} {
 		source := &teller{source: "edge/" + region + "1"}
@@ -28,10 +29,10 @@ func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	consume(t, s, [][]event.Event{batch})
 	for query, want := range map[string]int64{"": 3213, "region=eu": 11, "region=us&region=eu": 212, "region=": 3001, "region=eu&node=edge": 11, "region=asia": 0, "region=eu&node=other": 0} {
-		var o analytics.Overview
+		var o report.Overview
 		a.get("overview?from=-20m&"+query, &o)
 		equal(t, "decisions of "+query, o.Totals.Decisions, want)
-		var u analytics.Upstream
+		var u report.Upstream
 		a.get("upstream?from=-20m&"+query, &u)
 		refused := int64(0)
 		for _, n := range u.Refused {
@@ -39,17 +40,17 @@ func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 		equal(t, "upstream of "+query, refused, map[int64]int64{3213: 3, 11: 1, 212: 2, 3001: 1, 0: 0}[want])
 	}
-	var by analytics.Series
+	var by report.Series
 	a.get("series?by=region&from=-20m", &by)
 	got := map[string]int64{}
 	for _, l := range by.Lines {
 		got[l.Name] = l.Total
 	}
 	equal(t, "by region", got, map[string]int64{"": 3001, "us": 201, "eu": 11})
-	var w analytics.Words
+	var w report.Words
 	a.get("filters?from=-20m", &w)
 	equal(t, "regions to filter by", w.Regions, []string{"eu", "us"})
-	var sys analytics.System
+	var sys report.System
 	a.get("system", &sys)
 	of := map[string]string{}
 	for _, source := range sys.Sources {
@@ -66,10 +67,10 @@ func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // latencies: counts of any nodes and times add up, and percentiles are those of
 // the durations themselves, at most an eighth too high.
-func latencies(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func latencies(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(1200)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	var all []time.Duration // in order
 	var batches [][]event.Event
 	for node := range 2 {
@@ -94,7 +95,7 @@ func latencies(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	consume(t, s, batches)
-	check := func(what string, got *analytics.Latency, of []time.Duration) {
+	check := func(what string, got *report.Latency, of []time.Duration) {
 		t.Helper()
 		if got == nil {
 			t.Fatalf("%s: nothing was timed", what)
@@ -107,26 +108,26 @@ func latencies(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			}
 		}
 	}
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?from=-20m", &o)
 	check("all", o.Latency, all)
-	o = analytics.Overview{}
+	o = report.Overview{}
 	a.get("overview?from=-20m&node=n1&region=eu", &o)
 	check("one node", o.Latency, all[100:])
 	// Two hours, of which one is whole: other rows, and the same sums.
 	now.Store(7200)
-	o = analytics.Overview{}
+	o = report.Overview{}
 	a.get("overview?from=-2h", &o)
 	check("by the hour", o.Latency, all)
 	now.Store(1200)
 	for _, none := range []string{"region=us", "rule=other", "outcome=allowed", "tier=gold"} {
-		o = analytics.Overview{}
+		o = report.Overview{}
 		a.get("overview?from=-20m&"+none, &o)
 		if o.Latency != nil {
 			t.Errorf("%s: %+v", none, o.Latency)
 		}
 	}
-	var l analytics.LatencySeries
+	var l report.LatencySeries
 	a.get(fmt.Sprintf("latency?node=n0&step=2m&from=%d&to=%d", start.Unix(), start.Unix()+1200), &l)
 	check("over time", l.Latency, all[:100])
 	equal(t, "steps", [2]int{len(l.At), len(l.Measured)}, [2]int{10, 10})
@@ -145,15 +146,15 @@ func latencies(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // migratesRows: a database of the first schema is taken over with all that it has
 // counted, and an event that was counted in it is not counted again.
-func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func migratesRows(t *testing.T, open func() rows.Database, _ *Traffic) {
 	db := open()
 	var now atomic.Int64
 	now.Store(600)
 	source := &teller{source: "edge/1"}
 	old := source.rollup(start, randomRef(), map[string]uint64{"allowed": 40, "refused": 2})
-	s, _ := newService(t, db, &now, analytics.Options{})
+	s, _ := newService(t, db, &now, rows.Bounds{})
 	consume(t, s, [][]event.Event{{old}})
-	err := db.Update(t.Context(), func(tx analytics.Tx) error {
+	err := db.Update(t.Context(), func(tx rows.Tx) error {
 		for _, statement := range []string{
 			`CREATE TABLE rollups_1 (grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL,
 				PRIMARY KEY (grain, at, limit_id, node, outcome)) ` + db.Dialect().Rows,
@@ -171,24 +172,24 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := analytics.Migrate(t.Context(), db); err != nil {
+		if err := rows.Migrate(t.Context(), db); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, a := newService(t, db, &now, analytics.Options{})
+	s, a := newService(t, db, &now, rows.Bounds{})
 	fresh := source.rollup(start, randomRef(), map[string]uint64{"allowed": 3})
 	fresh.Region = "eu"
 	fresh.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 20, Count: 1}}}
 	fresh.Rollup.Responses = &event.ResponseTotals{OK: 2, ServerError: 1}
 	consume(t, s, [][]event.Event{{old, fresh}})
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?from=-20m", &o)
 	equal(t, "counts", o.Totals.Counts, map[string]int64{"allowed": 43, "refused": 2})
 	equal(t, "timed", o.Latency.Measured, 1)
-	var u analytics.Upstream
+	var u report.Upstream
 	a.get("upstream?from=-20m", &u)
 	equal(t, "answered", u.Total, event.Answers{Count: 3, OK: 2, ServerError: 1})
-	var by analytics.Series
+	var by report.Series
 	a.get("series?by=region&from=-20m", &by)
 	got := map[string]int64{}
 	for _, l := range by.Lines {
@@ -198,9 +199,9 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 }
 
 // neverDecisive: it is said of the limit that refuses and is never the answer, and of no other.
-func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func neverDecisive(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	lenient, strict := randomRef(), randomRef()
 	lenient.Limit, strict.Limit = "lenient", "strict"
@@ -215,7 +216,7 @@ func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	batch = append(batch, source.rollup(start, lenient, map[string]uint64{"refused": 600, "allowed": 1000}), source.rollup(start, strict, map[string]uint64{"refused": 600}))
 	consume(t, s, [][]event.Event{batch})
 	now.Store(600)
-	var list analytics.RuleList
+	var list report.RuleList
 	a.get("rules", &list)
 	equal(t, "limits", len(list.Rules), 2)
 	for _, r := range list.Rules {
@@ -225,10 +226,10 @@ func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 
 // responsesFirst: of two limits the one is told whose requests were answered, though
 // the other decided more.
-func responsesFirst(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func responsesFirst(t *testing.T, open func() rows.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(300)
-	s, a := newService(t, open(), &now, analytics.Options{})
+	s, a := newService(t, open(), &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	checked, forwarded := randomRef(), randomRef()
 	checked.Limit, forwarded.Limit = "checked", "forwarded"
@@ -236,7 +237,7 @@ func responsesFirst(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	r.Record.Answers = &event.Answers{Count: 3, OK: 3, TotalMS: 9, LongestMS: 4}
 	consume(t, s, [][]event.Event{{r, source.record(start, checked, "k", "allowed", 500),
 		source.rollup(start, checked, map[string]uint64{"allowed": 500}), source.rollup(start, forwarded, map[string]uint64{"allowed": 3})}})
-	var u analytics.Upstream
+	var u report.Upstream
 	a.get("upstream?from=-10m", &u)
 	equal(t, "limit and answers", fmt.Sprint(u.Of.Limit, u.Total.Count), "forwarded3")
 	a.get("upstream?from=-10m&limit=checked", &u)

@@ -10,27 +10,28 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 // Asked is a database that notes what is asked of it, with the first arguments.
 type Asked struct {
-	analytics.Database
+	rows.Database
 	mu         sync.Mutex
 	Statements map[string][]any
 }
 
-// View implements analytics.Database.
-func (a *Asked) View(ctx context.Context, f func(analytics.Tx) error) error {
-	return a.Database.View(ctx, func(tx analytics.Tx) error { return f(&askedTx{a, tx}) })
+// View implements rows.Database.
+func (a *Asked) View(ctx context.Context, f func(rows.Tx) error) error {
+	return a.Database.View(ctx, func(tx rows.Tx) error { return f(&askedTx{a, tx}) })
 }
 
 type askedTx struct {
 	a *Asked
-	analytics.Tx
+	rows.Tx
 }
 
-// Each implements analytics.Tx.
-func (t *askedTx) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+// Each implements rows.Tx.
+func (t *askedTx) Each(query string, args [][]any, row func(int, rows.Row) error) error {
 	if len(args) > 0 {
 		t.a.mu.Lock()
 		t.a.Statements[query] = args[0]
@@ -46,7 +47,7 @@ var Questions = []string{"overview?", "series?", "top?", "rules?", "rule?domain=
 // Plans looks at how a database means to answer the questions of the dashboard, and fails
 // for a statement about one client that reads more than the rows of the client: it is run
 // once for each client of a page. explain returns the lines of a plan.
-func Plans(t *testing.T, db analytics.Database, explain func(query string, args []any) []string, bad func(line string) bool) {
+func Plans(t *testing.T, db rows.Database, explain func(query string, args []any) []string, bad func(line string) bool) {
 	now := start.Add(40 * 24 * time.Hour)
 	Fill(t, db, now, Size{Limits: 3, Clients: 20, Hours: 24, Minutes: 10})
 	a := &Asked{Database: db, Statements: map[string][]any{}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -20,7 +21,7 @@ var filters = []string{"", "&tier=gold", "&path=/a*", "&agent=curl", "&key=k3", 
 // random is a database of random records, of which all questions are asked.
 type random struct {
 	t      *testing.T
-	db     analytics.Database
+	db     rows.Database
 	rng    *rand.Rand
 	now    time.Time
 	source teller
@@ -106,10 +107,10 @@ func (d *random) answers(s *analytics.Service) map[string]string {
 	return out
 }
 
-func count(t testing.TB, db analytics.Database, query string) (n int64) {
+func count(t testing.TB, db rows.Database, query string) (n int64) {
 	t.Helper()
-	if err := db.View(t.Context(), func(tx analytics.Tx) error {
-		return tx.Each(query, [][]any{nil}, func(_ int, r analytics.Row) error { n = r.Int(0); return nil })
+	if err := db.View(t.Context(), func(tx rows.Tx) error {
+		return tx.Each(query, [][]any{nil}, func(_ int, r rows.Row) error { n = r.Int(0); return nil })
 	}); err != nil {
 		t.Fatal(err)
 	}

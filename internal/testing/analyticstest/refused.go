@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // Refused holds a service to going on where its database refuses some events: they are
 // set aside and counted, and all others are counted, also when they are handed out again.
-func Refused(t *testing.T, db analytics.Database) {
+func Refused(t *testing.T, db rows.Database) {
 	r := rand.New(rand.NewPCG(seeds.Of(t), 0))
 	now := func() time.Time { return start }
 	s, err := analytics.New(db, analytics.Options{Now: now})
@@ -50,7 +51,7 @@ func Refused(t *testing.T, db analytics.Database) {
 	if overflows {
 		spoil = []string{`ALTER TABLE clients ADD CONSTRAINT refuses CHECK (client NOT LIKE 'refused%')`, `UPDATE rollups SET n = 9223372036854775807`}
 	}
-	if err := db.Update(t.Context(), func(tx analytics.Tx) error {
+	if err := db.Update(t.Context(), func(tx rows.Tx) error {
 		for _, statement := range spoil {
 			if err := tx.Each(statement, [][]any{nil}, nil); err != nil {
 				return err

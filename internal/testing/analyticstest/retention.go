@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
+
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -40,7 +42,7 @@ func Scaled() Size {
 // that make many rows at once. Clients are client1, client2 and so on under the limits l
 // of the rules rule1, rule2 and so on; each was refused as often as its number says, per
 // row.
-func Fill(t testing.TB, db analytics.Database, now time.Time, size Size) {
+func Fill(t testing.TB, db rows.Database, now time.Time, size Size) {
 	t.Helper()
 	// One event makes each limit and a row to copy.
 	s, err := analytics.New(db, analytics.Options{Now: func() time.Time { return now }})
@@ -62,7 +64,7 @@ func Fill(t testing.TB, db analytics.Database, now time.Time, size Size) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if err := db.Update(ctx, func(tx analytics.Tx) error { return fill(tx, db.Dialect().Kind, now.Unix(), size) }); err != nil {
+	if err := db.Update(ctx, func(tx rows.Tx) error { return fill(tx, db.Dialect().Kind, now.Unix(), size) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,7 +76,7 @@ func FilledRef(i int64) event.LimitRef {
 	return p
 }
 
-func fill(tx analytics.Tx, kind string, now int64, size Size) error {
+func fill(tx rows.Tx, kind string, now int64, size Size) error {
 	columns := `SELECT name, 1 FROM pragma_table_info('clients')`
 	if kind == "postgres" {
 		columns = `SELECT CAST(column_name AS TEXT), 1 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'clients' ORDER BY ordinal_position`
@@ -84,7 +86,7 @@ func fill(tx analytics.Tx, kind string, now int64, size Size) error {
 		"grain": "$3", "at": "s.at", "limit_id": "c.limit_id", "client": "'client' || n.i", "refused": "n.i", "units": "n.i", "decisive": "n.i",
 		"records": "n.i", "first_us": "s.at * 1000000", "last_us": "s.at * 1000000 + 59000000",
 	}
-	err := tx.Each(columns, [][]any{nil}, func(_ int, r analytics.Row) error {
+	err := tx.Each(columns, [][]any{nil}, func(_ int, r rows.Row) error {
 		names = append(names, r.Text(0))
 		value := known[r.Text(0)]
 		if value == "" {
@@ -115,7 +117,7 @@ func fill(tx analytics.Tx, kind string, now int64, size Size) error {
 }
 
 // Used returns how many bytes a database takes.
-func Used(t testing.TB, db analytics.Database) int64 {
+func Used(t testing.TB, db rows.Database) int64 {
 	t.Helper()
 	n, err := db.Used(t.Context())
 	if err != nil {
@@ -124,11 +126,11 @@ func Used(t testing.TB, db analytics.Database) int64 {
 	return n
 }
 
-// rows counts the rows of clients by grain.
-func rows(t testing.TB, db analytics.Database) (n [4]int64) {
+// countRows counts the rows of clients by grain.
+func countRows(t testing.TB, db rows.Database) (n [4]int64) {
 	t.Helper()
-	if err := db.View(t.Context(), func(tx analytics.Tx) error {
-		return tx.Each(`SELECT grain, COUNT(*) FROM clients GROUP BY grain`, [][]any{nil}, func(_ int, r analytics.Row) error {
+	if err := db.View(t.Context(), func(tx rows.Tx) error {
+		return tx.Each(`SELECT grain, COUNT(*) FROM clients GROUP BY grain`, [][]any{nil}, func(_ int, r rows.Row) error {
 			n[r.Int(0)] = r.Int(1)
 			return nil
 		})
@@ -140,7 +142,7 @@ func rows(t testing.TB, db analytics.Database) (n [4]int64) {
 
 // Retention holds a database to its bound in bytes: what is deleted is what is over the
 // bound, the oldest, once, however often it is looked at, and while others write.
-func Retention(t *testing.T, db analytics.Database) {
+func Retention(t *testing.T, db rows.Database) {
 	now := start.Add(40 * 24 * time.Hour)
 	size := Size{Limits: 3, Clients: 40, Hours: 120, Minutes: 30}
 	if Long() {
@@ -162,7 +164,7 @@ func Retention(t *testing.T, db analytics.Database) {
 			}
 		}
 	}
-	total := func() int64 { n := rows(t, db); return n[1] + n[2] + n[3] }
+	total := func() int64 { n := countRows(t, db); return n[1] + n[2] + n[3] }
 	whole, all := used(), total()
 	tidy(whole + whole/100)
 	if n := total(); n != all {
@@ -192,14 +194,14 @@ func Retention(t *testing.T, db analytics.Database) {
 			t.Errorf("%.1f %% over: %d further rows went when it was looked at again", 100*over, have-n)
 		}
 	}
-	if n := rows(t, db); n[2] == 0 {
+	if n := countRows(t, db); n[2] == 0 {
 		t.Fatal("no rows by hour are left")
 	} else if n[1] > 0 && n[2] < size.Limits*size.Clients*size.Hours {
 		t.Errorf("rows by hour went before those by minute: %v", n)
 	}
 	oldest := int64(0)
-	if err := db.View(t.Context(), func(tx analytics.Tx) error {
-		return tx.Each(`SELECT COUNT(DISTINCT at), MAX(at) - MIN(at) FROM clients WHERE grain = 2`, [][]any{nil}, func(_ int, r analytics.Row) error {
+	if err := db.View(t.Context(), func(tx rows.Tx) error {
+		return tx.Each(`SELECT COUNT(DISTINCT at), MAX(at) - MIN(at) FROM clients WHERE grain = 2`, [][]any{nil}, func(_ int, r rows.Row) error {
 			if hours := r.Int(1)/3600 + 1; r.Int(0) != hours {
 				t.Errorf("%d hours are left of %d: others than the oldest went", r.Int(0), hours)
 			}
@@ -216,11 +218,12 @@ func Retention(t *testing.T, db analytics.Database) {
 // retained are the options of a service that forgets nothing but what is over a bound.
 func retained(now func() time.Time, bound int64) analytics.Options {
 	const month = 60 * 24 * time.Hour
-	return analytics.Options{Now: now, MaxBytes: bound, MaxClients: 2000, KeepMinutes: month, KeepHours: month, KeepDays: month, KeepClientMinutes: month, KeepClientHours: month}
+	return analytics.Options{Now: now, Bounds: rows.Bounds{MaxBytes: bound, MaxClients: 2000,
+		KeepMinutes: month, KeepHours: month, KeepDays: month, KeepClientMinutes: month, KeepClientHours: month}}
 }
 
 // retentionWhileWritten crosses the bound while another service writes.
-func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
+func retentionWhileWritten(t *testing.T, db rows.Database, now time.Time) {
 	var clock atomic.Int64
 	clock.Store(now.Unix())
 	writer, err := analytics.New(db, retained(func() time.Time { return time.Unix(clock.Load(), 0) }, -1))
@@ -231,7 +234,7 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	had := rows(t, db)
+	had := countRows(t, db)
 	bound := before * 9 / 10
 	local := event.NewLocal(4)
 	var life sync.WaitGroup
@@ -270,7 +273,7 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := rows(t, db)
+	have := countRows(t, db)
 	t.Logf("while others wrote: rows by grain %v, then %v; of %d bytes %d are left", had, have, before, after)
 	if after > bound {
 		t.Errorf("while others wrote: %d bytes are left of a bound of %d", after, bound)
@@ -284,14 +287,14 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 // besides is a database whose rows others write while those over a bound are deleted:
 // each time it is measured, almost as many have come as had gone since.
 type besides struct {
-	analytics.Database
+	rows.Database
 	t             testing.TB
 	left, written int64
 	had           int64
 }
 
 func (b *besides) Used(ctx context.Context) (int64, error) {
-	n := rows(b.t, b.Database)
+	n := countRows(b.t, b.Database)
 	have := n[1] + n[2]
 	if add := min(b.had-have-1, b.left); add > 0 {
 		b.add(ctx, add)
@@ -305,12 +308,12 @@ func (b *besides) Used(ctx context.Context) (int64, error) {
 func (b *besides) add(ctx context.Context, n int64) {
 	b.t.Helper()
 	var names, values []string
-	err := b.Update(ctx, func(tx analytics.Tx) error {
+	err := b.Update(ctx, func(tx rows.Tx) error {
 		columns := `SELECT name, 1 FROM pragma_table_info('clients')`
 		if b.Dialect().Kind == "postgres" {
 			columns = `SELECT CAST(column_name AS TEXT), 1 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'clients' ORDER BY ordinal_position`
 		}
-		if err := tx.Each(columns, [][]any{nil}, func(_ int, r analytics.Row) error {
+		if err := tx.Each(columns, [][]any{nil}, func(_ int, r rows.Row) error {
 			names = append(names, r.Text(0))
 			value := "c." + r.Text(0)
 			if r.Text(0) == "client" {
@@ -332,13 +335,13 @@ func (b *besides) add(ctx context.Context, n int64) {
 
 // retentionWithWriters crosses the bound while others write almost as many rows as go:
 // what a row frees is then not what the rows take less than before.
-func retentionWithWriters(t *testing.T, db analytics.Database, now time.Time) {
+func retentionWithWriters(t *testing.T, db rows.Database, now time.Time) {
 	const over = 0.1
 	before, err := db.Used(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := rows(t, db)
+	n := countRows(t, db)
 	had := n[1] + n[2]
 	bound := int64(float64(before) * (1 - over))
 	alongside := &besides{Database: db, t: t, left: had / 10}
@@ -353,7 +356,7 @@ func retentionWithWriters(t *testing.T, db analytics.Database, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n = rows(t, db)
+	n = countRows(t, db)
 	gone := had + alongside.written - n[1] - n[2]
 	t.Logf("beside writers of %d rows: %d of %d rows went; of %d bytes %d are left", alongside.written, gone, had, before, after)
 	if alongside.written == 0 {

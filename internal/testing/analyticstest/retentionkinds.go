@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // RetentionOfKinds is Retention where rows of another kind than clients take the room, of
 // any size: as much goes as is over the bound, of that kind, the oldest, and rows that the
 // bound does not touch stay.
-func RetentionOfKinds(t *testing.T, open func(name string) analytics.Database) {
+func RetentionOfKinds(t *testing.T, open func(name string) rows.Database) {
 	many := 2000
 	if Long() {
 		many = 40_000
@@ -46,7 +47,7 @@ func RetentionOfKinds(t *testing.T, open func(name string) analytics.Database) {
 			for i := range args {
 				args[i] = kind.row(r, i, now.Unix()-int64(kind.rows-i)*600*2000/int64(kind.rows))
 			}
-			if err := db.Update(t.Context(), func(tx analytics.Tx) error { return tx.Each(kind.insert, args, nil) }); err != nil {
+			if err := db.Update(t.Context(), func(tx rows.Tx) error { return tx.Each(kind.insert, args, nil) }); err != nil {
 				t.Fatal(err)
 			}
 			measure := func() (used, bytes, oldest int64) {
@@ -55,8 +56,8 @@ func RetentionOfKinds(t *testing.T, open func(name string) analytics.Database) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := db.View(t.Context(), func(tx analytics.Tx) error {
-					return tx.Each(kind.size, [][]any{nil}, func(_ int, r analytics.Row) error { bytes, oldest = r.Int(0), r.Int(1); return nil })
+				if err := db.View(t.Context(), func(tx rows.Tx) error {
+					return tx.Each(kind.size, [][]any{nil}, func(_ int, r rows.Row) error { bytes, oldest = r.Int(0), r.Int(1); return nil })
 				}); err != nil {
 					t.Fatal(err)
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -15,9 +16,9 @@ func Event(at time.Time) event.Event {
 }
 
 // System asks a service how it is.
-func System(t *testing.T, s *analytics.Service) analytics.System {
+func System(t *testing.T, s *analytics.Service) report.System {
 	t.Helper()
-	var sys analytics.System
+	var sys report.System
 	(&asked{t, s.Handler(), nil}).get("system", &sys)
 	return sys
 }

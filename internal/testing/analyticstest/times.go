@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -29,7 +30,7 @@ var filledUntil = start.Add(40*24*time.Hour + 17*time.Hour + 23*time.Minute)
 // Times asks each question of the dashboard of each range, and fails in the long form, at the
 // documented size, for one that takes too long. It asks all of them again after analyze, if
 // that is not nil: then the database has statistics of its tables.
-func Times(t *testing.T, db analytics.Database, analyze func()) {
+func Times(t *testing.T, db rows.Database, analyze func()) {
 	fillToAsk(t, db)
 	askAll(t, db, 1)
 	if analyze == nil {
@@ -42,7 +43,7 @@ func Times(t *testing.T, db analytics.Database, analyze func()) {
 
 // TimesWhileCounting is Times while another process counts what comes, now and late. A
 // question may then take several times as long.
-func TimesWhileCounting(t *testing.T, db analytics.Database) {
+func TimesWhileCounting(t *testing.T, db rows.Database) {
 	now := filledUntil
 	fillToAsk(t, db)
 	writer, err := analytics.New(db, retained(func() time.Time { return now }, -1))
@@ -97,7 +98,7 @@ func TimesWhileCounting(t *testing.T, db analytics.Database) {
 }
 
 // fillToAsk makes rows, in the long form of the documented size.
-func fillToAsk(t *testing.T, db analytics.Database) {
+func fillToAsk(t *testing.T, db rows.Database) {
 	t.Helper()
 	size := Size{Limits: 3, Clients: 20, Hours: 24 * 9, Minutes: 10}
 	if Long() {
@@ -106,12 +107,12 @@ func fillToAsk(t *testing.T, db analytics.Database) {
 	}
 	before := time.Now()
 	Fill(t, db, filledUntil, size)
-	t.Logf("%s on %d processors: rows of %v made in %s", db.Dialect().Kind, runtime.NumCPU(), rows(t, db), time.Since(before).Round(time.Millisecond))
+	t.Logf("%s on %d processors: rows of %v made in %s", db.Dialect().Kind, runtime.NumCPU(), countRows(t, db), time.Since(before).Round(time.Millisecond))
 }
 
 // askAll asks a service that has counted nothing yet each question of the dashboard of each
 // range, and fails in the long form for one that takes so many times what it may.
-func askAll(t *testing.T, db analytics.Database, times time.Duration) {
+func askAll(t *testing.T, db rows.Database, times time.Duration) {
 	t.Helper()
 	s, err := analytics.New(db, retained(func() time.Time { return filledUntil }, -1))
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/query"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/openapitest"
 )
@@ -142,12 +143,12 @@ func Truth(t *testing.T, handler http.Handler, tr *Traffic) {
 }
 
 func overview(a *asked) {
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?top=3&"+a.span(), &o)
 	ds := a.tr.of(all)
 	equal(a.t, "range", [2]time.Time{o.Coverage.From, o.Coverage.To}, [2]time.Time{a.tr.From, a.tr.To})
 	equal(a.t, "grain, basis, every", fmt.Sprint(o.Coverage.Grain, o.Coverage.Basis, o.Coverage.Every), "minuterollups1")
-	equal(a.t, "loss", o.Coverage.Loss, analytics.Loss{})
+	equal(a.t, "loss", o.Coverage.Loss, query.Loss{})
 	equal(a.t, "counts", o.Totals.Counts, tally(ds, outcome))
 	equal(a.t, "decisions", o.Totals.Decisions, int64(len(ds)))
 	requests, refused := map[*request]bool{}, int64(0)
@@ -164,7 +165,7 @@ func overview(a *asked) {
 	if q := o.Requests; q == nil || q.Requests != int64(len(requests)) || q.Refused != refused || q.Failed != 0 {
 		a.t.Errorf("requests: got %+v, want %d of %d refused", q, refused, len(requests))
 	}
-	var lines analytics.Series
+	var lines report.Series
 	a.get("series?by=request&"+a.span(), &lines)
 	equal(a.t, "requests over time", tallyLines(lines), map[string]int64{"allowed": int64(len(requests)) - refused, "refused": refused})
 	equal(a.t, "keys limited", o.KeysLimited, distinct(ds, (*Decision).limits))
@@ -193,7 +194,7 @@ func overview(a *asked) {
 }
 
 // tallyLines are the totals of lines by name.
-func tallyLines(s analytics.Series) map[string]int64 {
+func tallyLines(s report.Series) map[string]int64 {
 	out := map[string]int64{}
 	for _, l := range s.Lines {
 		out[l.Name] = l.Total
@@ -203,7 +204,7 @@ func tallyLines(s analytics.Series) map[string]int64 {
 
 // incident checks one incident: it holds everything that was limited in its time,
 // and the steps around it limited nothing.
-func (a *asked) incident(in analytics.Incident) {
+func (a *asked) incident(in report.Incident) {
 	a.t.Helper()
 	within := a.tr.of(func(d *Decision) bool {
 		return d.limits() && a.tr.Rules[d.Rule].Rule == in.Rule && d.At >= in.From.UnixMicro() && d.At < in.To.UnixMicro()
@@ -258,7 +259,7 @@ func series(a *asked) {
 		{"node", func(d *Decision) string { return d.Node }},
 		{"domain", func(d *Decision) string { return "api" }},
 	} {
-		var s analytics.Series
+		var s report.Series
 		a.get("series?step=1m&by="+by.name+"&"+a.span(), &s)
 		equal(a.t, "points", len(s.At), minutes)
 		got := map[string][]int64{}
@@ -275,7 +276,7 @@ func series(a *asked) {
 		equal(a.t, "series by "+by.name, got, want)
 	}
 	// One client: made of records.
-	var s analytics.Series
+	var s report.Series
 	a.get("series?step=2m&key=192.0.2.1&"+a.span(), &s)
 	equal(a.t, "basis", s.Coverage.Basis, "records")
 	got := map[string]int64{}
@@ -296,7 +297,7 @@ func top(a *asked) {
 		"tier": func(q *request) string { return q.tier }, "user": func(q *request) string { return q.user },
 		"address": func(q *request) string { return q.address },
 	} {
-		var answer analytics.Top
+		var answer report.Top
 		a.get("top?top=1000&by="+by+"&"+a.span(), &answer)
 		last := map[recordOf]string{}
 		for _, d := range a.tr.of(all) {
@@ -325,7 +326,7 @@ func top(a *asked) {
 }
 
 func rules(a *asked) {
-	var list analytics.RuleList
+	var list report.RuleList
 	a.get("rules?"+a.span(), &list)
 	equal(a.t, "rules", len(list.Rules), len(a.tr.Rules))
 	for _, r := range list.Rules {
@@ -338,7 +339,7 @@ func (a *asked) ds(rule string) []*Decision {
 	return a.tr.of(func(d *Decision) bool { return a.tr.Rules[d.Rule].Rule == rule })
 }
 
-func (a *asked) rule(r analytics.RuleFigures) {
+func (a *asked) rule(r report.RuleFigures) {
 	a.t.Helper()
 	ds := a.ds(r.Rule)
 	equal(a.t, r.Rule+": counts", r.Counts, tally(ds, outcome))
@@ -378,7 +379,7 @@ func (a *asked) usages(ds []*Decision) []float64 {
 
 func rule(a *asked) {
 	for _, s := range a.tr.Rules {
-		var detail analytics.RuleDetail
+		var detail report.RuleDetail
 		a.get("rules/api/"+url.PathEscape(s.Rule)+"?step=1m&"+a.span(), &detail)
 		equal(a.t, "limits", len(detail.Limits), 1)
 		l := detail.Limits[0]
@@ -410,7 +411,7 @@ func rule(a *asked) {
 }
 
 func clients(a *asked) {
-	var list analytics.ClientList
+	var list report.ClientList
 	a.get("clients?top=1000&"+a.span(), &list)
 	type who struct{ rule, key string }
 	limited := map[who]bool{}
@@ -425,9 +426,9 @@ func clients(a *asked) {
 		}
 		a.client(c)
 	}
-	var one analytics.ClientList
+	var one report.ClientList
 	a.get("clients?top=1&sort=overshoot&"+a.span(), &one)
-	best := slices.MaxFunc(list.Clients, func(x, y analytics.Client) int { return cmp.Compare(x.Overshoot, y.Overshoot) })
+	best := slices.MaxFunc(list.Clients, func(x, y report.Client) int { return cmp.Compare(x.Overshoot, y.Overshoot) })
 	equal(a.t, "client with the largest overshoot", one.Clients[0].Key, best.Key)
 	if list.Clients[0].Verdict == nil || len(list.Clients[0].Verdict.Reasons) == 0 {
 		a.t.Errorf("no verdict on %s", list.Clients[0].Key)
@@ -435,7 +436,7 @@ func clients(a *asked) {
 }
 
 // client checks all figures of a client.
-func (a *asked) client(c analytics.Client) {
+func (a *asked) client(c report.Client) {
 	a.t.Helper()
 	ds := a.tr.of(func(d *Decision) bool { return a.tr.Rules[d.Rule].Rule == c.Rule && d.Key == c.Key })
 	what := c.Rule + " " + c.Key + ": "
@@ -511,7 +512,7 @@ func (a *asked) client(c analytics.Client) {
 
 func oneClient(a *asked) {
 	const key = "192.0.2.1"
-	var c analytics.ClientDetail
+	var c report.ClientDetail
 	a.get("clients/"+key+"?step=1m&"+a.span(), &c)
 	ds := a.tr.of(func(d *Decision) bool { return d.Key == key })
 	equal(a.t, "limits", len(c.Limits), 1)
@@ -531,7 +532,7 @@ func oneClient(a *asked) {
 
 func rates(a *asked) {
 	for _, s := range a.tr.Rules {
-		var r analytics.Rates
+		var r report.Rates
 		a.get("rates?top=1000&rule="+url.QueryEscape(s.Rule)+"&"+a.span(), &r)
 		ds := a.ds(s.Rule)
 		equal(a.t, s.Rule+": window", r.WindowMS, s.Limit.Period.Milliseconds())
@@ -605,7 +606,7 @@ func (a *asked) caught(what string, limit, clients, units int64, windows []keyed
 }
 
 func accuracies(a *asked) {
-	var list analytics.AccuracyList
+	var list report.AccuracyList
 	a.get("accuracy?"+a.span(), &list)
 	equal(a.t, "rules", len(list.Rules), len(a.tr.Rules))
 	for _, r := range list.Rules {
@@ -633,7 +634,7 @@ func accuracies(a *asked) {
 			}
 		}
 		equal(a.t, r.Rule+": worst", r.Worst, worst)
-		if len(r.Compare) < 4 || !slices.ContainsFunc(r.Compare, func(c analytics.Compared) bool { return c.InUse }) {
+		if len(r.Compare) < 4 || !slices.ContainsFunc(r.Compare, func(c report.Compared) bool { return c.InUse }) {
 			a.t.Errorf("%s: compared with %+v", r.Rule, r.Compare)
 		}
 	}
@@ -660,7 +661,7 @@ func replays(a *asked) {
 	}
 	own, ownKeys := refuses(60)
 	with, withKeys := refuses(25)
-	var r analytics.Replay
+	var r report.Replay
 	a.get("replay?rule=remote_address&new_allowance=25&step=1m&top=1000&"+a.span(), &r)
 	equal(a.t, "numbers", [4]int64{r.Limit.Allowance, r.Limit.Burst, r.Edited.Allowance, r.Edited.Burst}, [4]int64{60, 60, 25, 25})
 	equal(a.t, "replayed", [2]int64{r.Keys, r.Decisions}, [2]int64{distinct(ds, all), int64(len(ds))})
@@ -685,13 +686,13 @@ func replays(a *asked) {
 		a.t.Errorf("%d refused, %d newly, %d clients, cut %t, unfit %q: that shows nothing", len(own), newly, len(r.Clients), r.Cut, r.Unsupported)
 	}
 	// A wider limit of another algorithm admits what this one refused.
-	var wide analytics.Replay
+	var wide report.Replay
 	a.get("replay?rule=remote_address&new_allowance=100000&new_period_ms=60000&new_burst=100000&new_algorithm=token_bucket&"+a.span(), &wide)
 	equal(a.t, "newly admitted", [4]int64{wide.With.Refused, wide.Admitted.Decisions, wide.Admitted.Keys, wide.Refused.Decisions}, [4]int64{0, int64(len(own)), int64(len(ownKeys)), 0})
 }
 
 func upstream(a *asked) {
-	var u analytics.Upstream
+	var u report.Upstream
 	a.get("upstream?step=1m&rule=remote_address&"+a.span(), &u)
 	ds := a.ds("remote_address")
 	admitted, refused := make([]int64, minutes), make([]int64, minutes)
@@ -730,7 +731,7 @@ func upstream(a *asked) {
 	percentiles(a.t, "all", slices.Concat(took...), map[int]float64{50: u.Times.P50MS, 95: u.Times.P95MS, 99: u.Times.P99MS})
 	equal(a.t, "timed", u.Times.Measured, int64(len(slices.Concat(took...))))
 	equal(a.t, "nothing is missing", u.Coverage.Missing, nil)
-	var busiest analytics.Upstream
+	var busiest report.Upstream
 	a.get("upstream?"+a.span(), &busiest)
 	equal(a.t, "the limit that decided most", busiest.Of.Rule, "remote_address")
 }
@@ -755,13 +756,13 @@ func percentiles(t *testing.T, what string, ms []int64, got map[int]float64) {
 // byHours asks for more than a day, which hours answer.
 func byHours(a *asked) {
 	long := fmt.Sprintf("from=%d&to=%d", a.tr.To.Add(-36*time.Hour).Unix(), a.tr.To.Unix())
-	var o analytics.Overview
+	var o report.Overview
 	a.get("overview?"+long, &o)
 	ds := a.tr.of(all)
 	equal(a.t, "grain", o.Coverage.Grain, "hour")
 	equal(a.t, "counts", o.Totals.Counts, tally(ds, outcome))
 	equal(a.t, "keys", [2]int64{o.KeysLimited, o.KeysSeen}, [2]int64{distinct(ds, (*Decision).limits), distinct(ds, all)})
-	var by, minutes analytics.ClientList
+	var by, minutes report.ClientList
 	a.get("clients?top=1000&"+long, &by)
 	a.get("clients?top=1000&"+a.span(), &minutes)
 	equal(a.t, "clients", len(by.Clients), len(minutes.Clients))
@@ -779,7 +780,7 @@ func byHours(a *asked) {
 }
 
 func words(a *asked) {
-	var w analytics.Words
+	var w report.Words
 	a.get("filters?"+a.span(), &w)
 	equal(a.t, "nodes", w.Nodes, []string{"east", "west"})
 	equal(a.t, "domains", w.Domains, []string{"api"})

@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // full is a database whose disk is full: it answers and takes nothing.
 type full struct {
-	analytics.Database
+	rows.Database
 	isFull atomic.Bool
 }
 
 var errFull = errors.New("database or disk is full")
 
-func (f *full) Update(ctx context.Context, write func(analytics.Tx) error) error {
+func (f *full) Update(ctx context.Context, write func(rows.Tx) error) error {
 	if f.isFull.Load() {
 		return errFull
 	}
@@ -29,15 +30,15 @@ func (f *full) Update(ctx context.Context, write func(analytics.Tx) error) error
 
 // uncounted: while the database takes no events, answers that reach beyond what is counted
 // say so, and only those.
-func uncounted(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func uncounted(t *testing.T, open func() rows.Database, _ *Traffic) {
 	db := &full{Database: open()}
 	var now atomic.Int64
-	s, a := newService(t, db, &now, analytics.Options{})
+	s, a := newService(t, db, &now, rows.Bounds{})
 	source := &teller{source: "n/1"}
 	batch := func(at time.Duration) []event.Event {
 		return []event.Event{source.rollup(start.Add(at), randomRef(), map[string]uint64{"allowed": 1})}
 	}
-	answer := func(query string) (o analytics.Overview) {
+	answer := func(query string) (o report.Overview) {
 		a.get("overview"+query, &o)
 		return o
 	}

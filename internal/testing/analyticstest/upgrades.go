@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // Upgrades takes a database of version 5, with what nine days told, to this version, and
 // holds all answers to those that its rows gave. What that version kept beside is gone.
-func Upgrades(t *testing.T, open func() analytics.Database) {
+func Upgrades(t *testing.T, open func() rows.Database) {
 	seed := seeds.Of(t)
 	d := &random{t: t, db: open(), rng: rand.New(rand.NewPCG(seed, 4)), now: start.Add(20 * 24 * time.Hour), every: 7}
 	d.source.source = "n/1"
@@ -21,9 +21,9 @@ func Upgrades(t *testing.T, open func() analytics.Database) {
 	}
 	s := d.service()
 	d.write(s, many, 9*24*time.Hour)
-	want, had := d.answers(s), rows(t, d.db)
+	want, had := d.answers(s), countRows(t, d.db)
 	gone := []string{"client_blocks", "client_columns", "labels"}
-	if err := d.db.Update(t.Context(), func(tx analytics.Tx) error {
+	if err := d.db.Update(t.Context(), func(tx rows.Tx) error {
 		for _, table := range gone {
 			for _, statement := range []string{`CREATE TABLE ` + table + ` (grain BIGINT NOT NULL PRIMARY KEY)`, `INSERT INTO ` + table + ` VALUES (1)`} {
 				if err := tx.Each(statement, [][]any{nil}, nil); err != nil {
@@ -37,7 +37,7 @@ func Upgrades(t *testing.T, open func() analytics.Database) {
 	}
 
 	d.db = open()
-	if v := count(t, d.db, `SELECT MAX(version), 0 FROM weir_schema`); v != int64(analytics.SchemaVersion()) {
+	if v := count(t, d.db, `SELECT MAX(version), 0 FROM weir_schema`); v != int64(rows.SchemaVersion()) {
 		t.Fatalf("the database is of version %d after it was opened", v)
 	}
 	s = d.service()
@@ -46,11 +46,11 @@ func Upgrades(t *testing.T, open func() analytics.Database) {
 			t.Fatalf("GET %s differs:\nnow    %.900s\nbefore %.900s", path, got, want[path])
 		}
 	}
-	if have := rows(t, d.db); have != had {
+	if have := countRows(t, d.db); have != had {
 		t.Errorf("%v rows of clients by grain, there were %v", have, had)
 	}
 	for _, table := range gone {
-		if d.db.View(t.Context(), func(tx analytics.Tx) error { return tx.Each(`SELECT 1, 1 FROM `+table, [][]any{nil}, nil) }) == nil {
+		if d.db.View(t.Context(), func(tx rows.Tx) error { return tx.Each(`SELECT 1, 1 FROM `+table, [][]any{nil}, nil) }) == nil {
 			t.Errorf("there is still a table %s", table)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -69,7 +70,7 @@ func TestServiceJudgesAlike(t *testing.T) {
 		}
 		rec := httptest.NewRecorder()
 		service.Handler().ServeHTTP(rec, httptest.NewRequest("GET", fmt.Sprintf("/v1/analytics/clients?top=1000&from=%d&to=%d", from.Unix(), to.Unix()), nil))
-		var list analytics.ClientList
+		var list report.ClientList
 		if err := json.Unmarshal(rec.Body.Bytes(), &list); err != nil || rec.Code != 200 {
 			t.Fatalf("%d %s: %v", rec.Code, rec.Body, err)
 		}

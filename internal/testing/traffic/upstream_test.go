@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/bubble"
@@ -168,7 +169,7 @@ func TestUpstreamOfAnHour(t *testing.T) {
 	if err := service.Run(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}
-	var u analytics.Upstream
+	var u report.Upstream
 	rec := httptest.NewRecorder()
 	service.Handler().ServeHTTP(rec, httptest.NewRequest("GET", fmt.Sprintf("/v1/analytics/upstream?step=1m&from=%d&to=%d", from.Unix(), from.Unix()+3600), nil))
 	if err := json.Unmarshal(rec.Body.Bytes(), &u); err != nil || rec.Code != 200 {

@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 // A value of a type that nobody reads is an error that names it, never a zero.
 func TestLineTypes(t *testing.T) {
-	reads := map[string]func(analytics.Row){
-		"Int":   func(r analytics.Row) { r.Int(0) },
-		"Text":  func(r analytics.Row) { r.Text(0) },
-		"Bytes": func(r analytics.Row) { r.Bytes(0) },
+	reads := map[string]func(rows.Row){
+		"Int":   func(r rows.Row) { r.Int(0) },
+		"Text":  func(r rows.Row) { r.Text(0) },
+		"Bytes": func(r rows.Row) { r.Bytes(0) },
 	}
 	for value, by := range map[any]string{
 		int64(1): "Int", int32(1): "Int", int16(1): "Int", "x": "Text", 1.5: "", float32(1): "", true: "", uint64(1): "", time.Time{}: "", [1]int{}: "",
 	} {
 		for name, get := range reads {
-			err := read(func(_ int, r analytics.Row) error { get(r); return nil }, 0, line{value})
+			err := read(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{value})
 			if name == by {
 				if err != nil {
 					t.Errorf("%s of a %T: %v", name, value, err)
@@ -30,7 +30,7 @@ func TestLineTypes(t *testing.T) {
 		}
 	}
 	for name, get := range reads {
-		if err := read(func(_ int, r analytics.Row) error { get(r); return nil }, 0, line{nil}); err != nil {
+		if err := read(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{nil}); err != nil {
 			t.Errorf("%s of NULL: %v", name, err)
 		}
 	}

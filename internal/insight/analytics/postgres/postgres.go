@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // DB is a database. Safe for concurrent use. Make it with Open.
 type DB struct{ pool *pgxpool.Pool }
 
-var _ analytics.Database = (*DB)(nil)
+var _ rows.Database = (*DB)(nil)
 
 // Open connects to the database at a URL, postgres://USER:PASSWORD@HOST:PORT/NAME
 // with the parameters of libpq (sslmode, search_path and others), and makes the
@@ -49,7 +49,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	db := &DB{pool: pool}
-	if err := analytics.Migrate(ctx, db); err != nil {
+	if err := rows.Migrate(ctx, db); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
@@ -59,29 +59,29 @@ func Open(ctx context.Context, url string) (*DB, error) {
 // lock is an advisory lock's number: "weir".
 const lock = 0x77656972
 
-// Dialect implements analytics.Database.
-func (db *DB) Dialect() analytics.Dialect {
-	return analytics.Dialect{
+// Dialect implements rows.Database.
+func (db *DB) Dialect() rows.Dialect {
+	return rows.Dialect{
 		Kind: "postgres", Serial: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", Bytes: "BYTEA",
 		Lock: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lock),
 	}
 }
 
-// Update implements analytics.Database.
-func (db *DB) Update(ctx context.Context, f func(analytics.Tx) error) error {
+// Update implements rows.Database.
+func (db *DB) Update(ctx context.Context, f func(rows.Tx) error) error {
 	return db.transaction(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
 }
 
-// View implements analytics.Database.
-func (db *DB) View(ctx context.Context, f func(analytics.Tx) error) error {
+// View implements rows.Database.
+func (db *DB) View(ctx context.Context, f func(rows.Tx) error) error {
 	return db.transaction(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
 }
 
-func (db *DB) transaction(ctx context.Context, opt pgx.TxOptions, f func(analytics.Tx) error) error {
+func (db *DB) transaction(ctx context.Context, opt pgx.TxOptions, f func(rows.Tx) error) error {
 	return wrapErr(pgx.BeginTxFunc(ctx, db.pool, opt, func(t pgx.Tx) error { return f(&tx{ctx, t}) }))
 }
 
-// Close implements analytics.Database. It waits for transactions that are under
+// Close implements rows.Database. It waits for transactions that are under
 // way.
 func (db *DB) Close() error {
 	db.pool.Close()
@@ -97,8 +97,8 @@ type tx struct {
 // maxPipeline is how many statements are sent before their answers are read.
 const maxPipeline = 2000
 
-// Each implements analytics.Tx. The statements of many arguments go out together.
-func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+// Each implements rows.Tx. The statements of many arguments go out together.
+func (t *tx) Each(query string, args [][]any, row func(int, rows.Row) error) error {
 	for from := 0; from < len(args); from += maxPipeline {
 		var batch pgx.Batch
 		for i, list := range args[from:min(from+maxPipeline, len(args))] {
@@ -112,7 +112,7 @@ func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error
 }
 
 // readAll calls row, if there is one, with each row of an answer.
-func readAll(rows pgx.Rows, i int, row func(int, analytics.Row) error) error {
+func readAll(rows pgx.Rows, i int, row func(int, rows.Row) error) error {
 	for rows.Next() {
 		if row == nil {
 			continue
@@ -169,7 +169,7 @@ func (w wrongType) Error() string {
 }
 
 // read calls row with a line, and returns what was wrong with the types that it read.
-func read(row func(int, analytics.Row) error, i int, l line) (err error) {
+func read(row func(int, rows.Row) error, i int, l line) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:

@@ -11,13 +11,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 func TestMain(m *testing.M) {
-	analyticstest.Main(m, func(ctx context.Context, url string) (analytics.Database, error) {
+	analyticstest.Main(m, func(ctx context.Context, url string) (rows.Database, error) {
 		return postgres.Open(ctx, url)
 	})
 }
@@ -25,14 +26,14 @@ func TestMain(m *testing.M) {
 func TestPostgres(t *testing.T) {
 	server := servertest.Postgres(t)
 	schemas := 0
-	analyticstest.Run(t, func(t *testing.T) func() analytics.Database {
+	analyticstest.Run(t, func(t *testing.T) func() rows.Database {
 		schemas++
 		url := inSchema(t, server.URL, fmt.Sprintf("s%d", schemas))
-		return func() analytics.Database { return open(t, url) }
+		return func() rows.Database { return open(t, url) }
 	})
 	t.Run("killed", func(t *testing.T) {
 		url := inSchema(t, server.URL, "killed")
-		analyticstest.Kill(t, url, func() analytics.Database { return open(t, url) })
+		analyticstest.Kill(t, url, func() rows.Database { return open(t, url) })
 	})
 	t.Run("a queue", func(t *testing.T) { sharedQueue(t, server) })
 	// Last: it stops the server.

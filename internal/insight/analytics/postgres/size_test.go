@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
@@ -29,7 +30,7 @@ func TestFamilyRetention(t *testing.T) {
 // So it is where rows of other kinds take the room.
 func TestFamilyRetentionOfKinds(t *testing.T) {
 	server := servertest.Postgres(t)
-	analyticstest.RetentionOfKinds(t, func(name string) analytics.Database { return open(t, inSchema(t, server.URL, name)) })
+	analyticstest.RetentionOfKinds(t, func(name string) rows.Database { return open(t, inSchema(t, server.URL, name)) })
 }
 
 // A vacuum, whenever it comes, changes nothing of what the rows take.
@@ -101,7 +102,7 @@ func TestFamilyAnswersWhileCounting(t *testing.T) {
 func TestFamilyUpgrades(t *testing.T) {
 	server := servertest.Postgres(t)
 	url := inSchema(t, server.URL, "old")
-	analyticstest.Upgrades(t, func() analytics.Database { return open(t, url) })
+	analyticstest.Upgrades(t, func() rows.Database { return open(t, url) })
 }
 
 // One event that the database refuses is set aside, and the others are counted.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 const (
@@ -32,12 +32,12 @@ type table struct {
 	row, entries string
 }
 
-// Used implements analytics.Database. It returns what the live rows take, with their
+// Used implements rows.Database. It returns what the live rows take, with their
 // entries in indexes. Nothing else changes it: a row that is deleted takes nothing from
 // then on, though files do not shrink before a VACUUM, which autovacuum does, and indexes
 // not even then.
 func (db *DB) Used(ctx context.Context) (used int64, err error) {
-	err = db.View(ctx, func(t analytics.Tx) error {
+	err = db.View(ctx, func(t rows.Tx) error {
 		used = 0
 		tables, err := tablesOf(t)
 		if err != nil {
@@ -56,13 +56,13 @@ func (db *DB) Used(ctx context.Context) (used int64, err error) {
 }
 
 // tablesOf returns the tables that hold rows.
-func tablesOf(t analytics.Tx) ([]*table, error) {
+func tablesOf(t rows.Tx) ([]*table, error) {
 	var out []*table
 	by := map[string]*table{}
 	const sizes = `SELECT CAST(c.relname AS TEXT), pg_relation_size(c.oid) / CAST(current_setting('block_size') AS BIGINT)
 		FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
 		WHERE s.nspname = current_schema() AND c.relkind = 'r' AND c.relname IN (` + tableNames + `) ORDER BY c.relname`
-	err := t.Each(sizes, [][]any{nil}, func(_ int, r analytics.Row) error {
+	err := t.Each(sizes, [][]any{nil}, func(_ int, r rows.Row) error {
 		x := &table{name: r.Text(0), pages: r.Int(1), row: strconv.Itoa(rowOverhead), entries: "0"}
 		by[x.name] = x
 		out = append(out, x)
@@ -74,7 +74,7 @@ func tablesOf(t analytics.Tx) ([]*table, error) {
 	const columns = `SELECT CAST(c.relname AS TEXT), CAST(a.attname AS TEXT), CAST(a.attlen AS BIGINT)
 		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace s ON s.oid = c.relnamespace
 		WHERE s.nspname = current_schema() AND c.relkind = 'r' AND c.relname IN (` + tableNames + `) AND a.attnum > 0 AND NOT a.attisdropped`
-	err = t.Each(columns, [][]any{nil}, func(_ int, r analytics.Row) error {
+	err = t.Each(columns, [][]any{nil}, func(_ int, r rows.Row) error {
 		if x := by[r.Text(0)]; x != nil { // or it was made in the meantime
 			x.row += " + " + bytesOf(r.Text(1), r.Int(2))
 		}
@@ -87,7 +87,7 @@ func tablesOf(t analytics.Tx) ([]*table, error) {
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace s ON s.oid = c.relnamespace
 		JOIN pg_attribute k ON k.attrelid = i.indexrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[k.attnum - 1]
 		WHERE s.nspname = current_schema() AND c.relkind = 'r' AND c.relname IN (` + tableNames + `) ORDER BY i.indexrelid, k.attnum`
-	err = t.Each(keys, [][]any{nil}, func(_ int, r analytics.Row) error {
+	err = t.Each(keys, [][]any{nil}, func(_ int, r rows.Row) error {
 		x := by[r.Text(0)]
 		if x == nil {
 			return nil
@@ -116,16 +116,16 @@ const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latenci
 // live returns what the rows of a table take that are not deleted. Of a large table some
 // pages are looked at, always the same ones, so that what is measured changes by what was
 // done and not by chance.
-func (x *table) live(t analytics.Tx) (n int64, err error) {
+func (x *table) live(t rows.Tx) (n int64, err error) {
 	if x.pages == 0 {
 		return 0, nil
 	}
 	percent := min(100*float64(maxSampledPages)/float64(x.pages), 100)
-	rows := x.name
+	from := x.name
 	if percent < 100 {
-		rows += fmt.Sprintf(" TABLESAMPLE SYSTEM (%s) REPEATABLE (1)", strconv.FormatFloat(percent, 'f', 6, 64))
+		from += fmt.Sprintf(" TABLESAMPLE SYSTEM (%s) REPEATABLE (1)", strconv.FormatFloat(percent, 'f', 6, 64))
 	}
-	err = t.Each("SELECT CAST(COALESCE(SUM("+x.row+"), 0) AS BIGINT), CAST(COALESCE(SUM("+x.entries+"), 0) AS BIGINT) FROM "+rows, [][]any{nil}, func(_ int, r analytics.Row) error {
+	err = t.Each("SELECT CAST(COALESCE(SUM("+x.row+"), 0) AS BIGINT), CAST(COALESCE(SUM("+x.entries+"), 0) AS BIGINT) FROM "+from, [][]any{nil}, func(_ int, r rows.Row) error {
 		n = int64((float64(r.Int(0)) + float64(r.Int(1))*100/indexFill) * 100 / percent)
 		return nil
 	})

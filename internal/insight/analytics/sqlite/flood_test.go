@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
@@ -116,7 +117,7 @@ func (f *flood) run(t *testing.T, path string, seconds int, paced bool) (took ti
 	}
 	// Nothing is lost in the roll-ups, and the clients add up to the same.
 	span := fmt.Sprintf("from=%d&to=%d", from.Add(-time.Minute).Unix(), from.Add(time.Duration(seconds+60)*time.Second).Unix())
-	var o analytics.Overview
+	var o report.Overview
 	began := time.Now()
 	analyticstest.Get(t, s, "overview?"+span, &o)
 	t.Logf("overview in %s", time.Since(began))
@@ -126,7 +127,7 @@ func (f *flood) run(t *testing.T, path string, seconds int, paced bool) (took ti
 		}
 	}
 	began = time.Now()
-	var list analytics.ClientList
+	var list report.ClientList
 	analyticstest.Get(t, s, "clients?top=1000&"+span, &list)
 	t.Logf("clients in %s", time.Since(began))
 	sys := analyticstest.System(t, s)

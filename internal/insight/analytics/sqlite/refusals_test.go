@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
@@ -266,7 +267,7 @@ func (n *node) check(t *testing.T, want decided, since time.Time) {
 	if counted != want {
 		t.Errorf("the limits counted %+v of %+v", counted, want)
 	}
-	var o analytics.Overview
+	var o report.Overview
 	analyticstest.Get(t, n.service, fmt.Sprintf("overview?from=%d&to=%d", since.Truncate(time.Minute).Unix(), time.Now().Truncate(time.Minute).Add(time.Minute).Unix()), &o)
 	if got := (decided{uint64(o.Totals.Counts["allowed"]), uint64(o.Totals.Counts["refused"])}); got != want {
 		t.Errorf("the rows tell %+v of %+v", got, want)

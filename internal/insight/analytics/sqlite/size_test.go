@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
 )
@@ -25,7 +25,7 @@ func TestFamilyRetention(t *testing.T) {
 
 // So it is where rows of other kinds take the room.
 func TestFamilyRetentionOfKinds(t *testing.T) {
-	analyticstest.RetentionOfKinds(t, func(name string) analytics.Database {
+	analyticstest.RetentionOfKinds(t, func(name string) rows.Database {
 		return opened(t, filepath.Join(t.TempDir(), name+".db"))
 	})
 }
@@ -34,8 +34,8 @@ func TestFamilyRetentionOfKinds(t *testing.T) {
 func TestFamilyPlans(t *testing.T) {
 	db := opened(t, filepath.Join(t.TempDir(), "plans.db"))
 	analyticstest.Plans(t, db, func(query string, args []any) (lines []string) {
-		if err := db.View(t.Context(), func(tx analytics.Tx) error {
-			return tx.Each("EXPLAIN QUERY PLAN "+query, [][]any{args}, func(_ int, r analytics.Row) error {
+		if err := db.View(t.Context(), func(tx rows.Tx) error {
+			return tx.Each("EXPLAIN QUERY PLAN "+query, [][]any{args}, func(_ int, r rows.Row) error {
 				lines = append(lines, r.Text(3))
 				return nil
 			})
@@ -61,7 +61,7 @@ func TestFamilyAnswersWhileCounting(t *testing.T) {
 // A database of the version before gives the same answers.
 func TestFamilyUpgrades(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
-	analyticstest.Upgrades(t, func() analytics.Database { return opened(t, path) })
+	analyticstest.Upgrades(t, func() rows.Database { return opened(t, path) })
 }
 
 // One event that the database refuses is set aside, and the others are counted.

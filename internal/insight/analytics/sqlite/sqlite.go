@@ -17,7 +17,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/weirlimit/weir/internal/backoff"
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 // Memory is the path of a database in the memory of the process.
@@ -48,7 +48,7 @@ type DB struct {
 	conns int
 }
 
-var _ analytics.Database = (*DB)(nil)
+var _ rows.Database = (*DB)(nil)
 
 // ErrClosed is returned by a database that is closed.
 var ErrClosed = errors.New("sqlite: the database is closed")
@@ -82,7 +82,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.connect(ctx, db.writer); err != nil {
 		return err
 	}
-	if err := analytics.Migrate(ctx, db); err != nil || db.memory {
+	if err := rows.Migrate(ctx, db); err != nil || db.memory {
 		return err
 	}
 	for range readers {
@@ -156,24 +156,24 @@ func (db *DB) patient(ctx context.Context, f func() error) error {
 	defer cancel()
 	for {
 		err := wrapErr(f())
-		if err == nil || !analytics.Again(err) || !backoff.Sleep(ctx, time.Millisecond) {
+		if err == nil || !rows.Again(err) || !backoff.Sleep(ctx, time.Millisecond) {
 			return err
 		}
 	}
 }
 
-// Dialect implements analytics.Database.
-func (db *DB) Dialect() analytics.Dialect {
-	d := analytics.Dialect{
+// Dialect implements rows.Database.
+func (db *DB) Dialect() rows.Dialect {
+	d := rows.Dialect{
 		Kind: "sqlite", Serial: "INTEGER PRIMARY KEY AUTOINCREMENT", Bytes: "BLOB", Rows: "WITHOUT ROWID",
 		// Without statistics SQLite takes the primary key, which begins with the time.
 		ByClient: "INDEXED BY clients_client",
-		Defaults: analytics.Options{MaxBytes: 8 << 30},
+		Defaults: rows.Bounds{MaxBytes: 8 << 30},
 	}
 	if db.memory {
 		const day = 24 * time.Hour
 		d.Kind = "memory"
-		d.Defaults = analytics.Options{
+		d.Defaults = rows.Bounds{
 			KeepMinutes: day, KeepHours: day, KeepDays: day, KeepClientMinutes: day, KeepClientHours: day, KeepSeen: 2 * day,
 			MaxClients: 200, MaxArrivals: 50_000, MaxBytes: maxMemory / 2,
 		}
@@ -181,8 +181,8 @@ func (db *DB) Dialect() analytics.Dialect {
 	return d
 }
 
-// Update implements analytics.Database.
-func (db *DB) Update(ctx context.Context, f func(analytics.Tx) error) error {
+// Update implements rows.Database.
+func (db *DB) Update(ctx context.Context, f func(rows.Tx) error) error {
 	c, err := db.take(ctx, db.writer)
 	if err != nil {
 		return err
@@ -191,8 +191,8 @@ func (db *DB) Update(ctx context.Context, f func(analytics.Tx) error) error {
 	return db.transaction(ctx, c, "BEGIN IMMEDIATE", true, f)
 }
 
-// View implements analytics.Database.
-func (db *DB) View(ctx context.Context, f func(analytics.Tx) error) error {
+// View implements rows.Database.
+func (db *DB) View(ctx context.Context, f func(rows.Tx) error) error {
 	pool := db.readers
 	if db.memory {
 		pool = db.writer
@@ -222,17 +222,17 @@ func (db *DB) take(ctx context.Context, pool chan *sqlite.Conn) (*sqlite.Conn, e
 	}
 }
 
-// Used implements analytics.Database.
+// Used implements rows.Database.
 func (db *DB) Used(ctx context.Context) (n int64, err error) {
-	err = db.View(ctx, func(tx analytics.Tx) error {
+	err = db.View(ctx, func(tx rows.Tx) error {
 		return tx.Each(`SELECT (p.page_count - f.freelist_count) * s.page_size
 			FROM pragma_page_count() AS p, pragma_freelist_count() AS f, pragma_page_size() AS s`,
-			[][]any{nil}, func(_ int, r analytics.Row) error { n = r.Int(0); return nil })
+			[][]any{nil}, func(_ int, r rows.Row) error { n = r.Int(0); return nil })
 	})
 	return n, err
 }
 
-// Close implements analytics.Database. It waits for transactions that are under
+// Close implements rows.Database. It waits for transactions that are under
 // way.
 func (db *DB) Close() error {
 	var errs []error

@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
@@ -21,25 +22,25 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	analyticstest.Main(m, func(ctx context.Context, path string) (analytics.Database, error) {
+	analyticstest.Main(m, func(ctx context.Context, path string) (rows.Database, error) {
 		return sqlite.Open(ctx, path)
 	})
 }
 
 func TestMemory(t *testing.T) {
-	analyticstest.Run(t, func(t *testing.T) func() analytics.Database {
+	analyticstest.Run(t, func(t *testing.T) func() rows.Database {
 		db, err := sqlite.Open(t.Context(), sqlite.Memory)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return func() analytics.Database { return db }
+		return func() rows.Database { return db }
 	})
 }
 
 func TestFile(t *testing.T) {
-	analyticstest.Run(t, func(t *testing.T) func() analytics.Database {
+	analyticstest.Run(t, func(t *testing.T) func() rows.Database {
 		path := filepath.Join(t.TempDir(), "a b?c.db")
-		return func() analytics.Database {
+		return func() rows.Database {
 			db, err := sqlite.Open(t.Context(), path)
 			if err != nil {
 				t.Fatal(err)
@@ -78,7 +79,7 @@ func TestOpenAtOnce(t *testing.T) {
 
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "killed.db")
-	analyticstest.Kill(t, path, func() analytics.Database { return open(t, path) })
+	analyticstest.Kill(t, path, func() rows.Database { return open(t, path) })
 }
 
 func open(t *testing.T, path string) *sqlite.DB {
@@ -148,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 	begun := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- db.View(ctx, func(tx analytics.Tx) error {
+		ended <- db.View(ctx, func(tx rows.Tx) error {
 			close(begun)
 			return tx.Each(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n`, [][]any{nil}, nil)
 		})
@@ -158,7 +159,7 @@ func TestInterrupted(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("a question without an end had one")
 	}
-	if err := db.View(t.Context(), func(tx analytics.Tx) error { return nil }); err != nil {
+	if err := db.View(t.Context(), func(tx rows.Tx) error { return nil }); err != nil {
 		t.Errorf("the next question: %v", err)
 	}
 	if err := db.Close(); err != nil {

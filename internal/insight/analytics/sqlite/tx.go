@@ -8,7 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
 // tx is a transaction on a connection.
@@ -21,7 +21,7 @@ type tx struct {
 
 // transaction runs f between begin and a commit. The connection is as before when
 // it returns, whatever happened.
-func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, lasting bool, f func(analytics.Tx) error) (err error) {
+func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, lasting bool, f func(rows.Tx) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, las
 	return wrapErr(sqlitex.Execute(c, "COMMIT", nil))
 }
 
-// Each implements analytics.Tx.
-func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error) (err error) {
+// Each implements rows.Tx.
+func (t *tx) Each(query string, args [][]any, row func(int, rows.Row) error) (err error) {
 	if len(args) == 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (t *tx) prepare(query string) (*sqlite.Stmt, error) {
 	return s, err
 }
 
-func (t *tx) run(s *sqlite.Stmt, args []any, i int, row func(int, analytics.Row) error) (err error) {
+func (t *tx) run(s *sqlite.Stmt, args []any, i int, row func(int, rows.Row) error) (err error) {
 	defer func() {
 		// Reset repeats the error of a step that failed.
 		if e := s.Reset(); err == nil {

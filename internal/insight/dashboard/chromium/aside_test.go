@@ -3,7 +3,7 @@ package chromium
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 )
 
@@ -16,7 +16,7 @@ func TestFamilySetAsideIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Update(t.Context(), func(tx analytics.Tx) error {
+	if err := db.Update(t.Context(), func(tx rows.Tx) error {
 		return tx.Each(`CREATE TRIGGER refuses BEFORE INSERT ON clients WHEN NEW.client LIKE 'odd%' BEGIN SELECT RAISE(ABORT, 'no such client'); END`, [][]any{nil}, nil)
 	}); err != nil {
 		t.Fatal(err)
