@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// every is how often the process is looked at.
-	every = 10 * time.Millisecond
+	// every is how often the process is looked at, again how soon after a look that was late:
+	// the time up to a look counts as time in which the process ran, and one that is short of
+	// time hardly runs in it.
+	every, again = 10 * time.Millisecond, time.Millisecond
 	// usual is how late a timer is that is well.
 	usual = 2 * time.Millisecond
 )
@@ -20,9 +22,9 @@ const (
 // late.
 type Meter struct {
 	base time.Time
-	// beat is when the process was looked at last, total how late it was until then,
-	// both in nanoseconds.
-	beat, total atomic.Int64
+	// due is when the process is to be looked at next, total how late it was in all at the
+	// last look, both in nanoseconds.
+	due, total atomic.Int64
 	// looking is held while both change, or are read together: what was late since the
 	// last look counts once.
 	looking    sync.Mutex
@@ -32,6 +34,7 @@ type Meter struct {
 // New returns a meter, which runs until it is closed.
 func New() *Meter {
 	m := &Meter{base: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+	m.due.Store(int64(every))
 	go m.run()
 	return m
 }
@@ -58,23 +61,26 @@ func (m *Meter) run() {
 		passed := make(chan struct{})
 		go close(passed)
 		<-passed
-		m.look()
-		t.Reset(every)
+		t.Reset(m.look())
 	}
 }
 
-// look notes how late the process was until now.
-func (m *Meter) look() {
+// look notes how late the process was until now, and returns how soon to look again.
+func (m *Meter) look() time.Duration {
 	m.looking.Lock()
 	defer m.looking.Unlock()
-	now := int64(time.Since(m.base))
-	m.total.Add(over(now - m.beat.Load()))
-	m.beat.Store(now)
+	now, next := int64(time.Since(m.base)), every
+	if late := m.over(now); late > 0 {
+		m.total.Add(late)
+		next = again
+	}
+	m.due.Store(now + int64(next))
+	return next
 }
 
-// over returns by how much a look came too late, after the given time.
-func over(passed int64) int64 {
-	if late := passed - int64(every); late > int64(usual) {
+// over returns by how much a look at an instant comes too late.
+func (m *Meter) over(now int64) int64 {
+	if late := now - m.due.Load(); late > int64(usual) {
 		return late
 	}
 	return 0
@@ -95,7 +101,7 @@ func (m *Meter) Since(before time.Duration) time.Duration {
 	}
 	m.looking.Lock()
 	defer m.looking.Unlock()
-	return m.Total() - before + time.Duration(over(int64(time.Since(m.base))-m.beat.Load()))
+	return m.Total() - before + time.Duration(m.over(int64(time.Since(m.base))))
 }
 
 // most is how much longer than its budget a call is waited for at most, as the process

@@ -22,7 +22,7 @@ func TestMeter(t *testing.T) {
 			t.Errorf("on time, and late by %s", n)
 		}
 		// The look before this instant was a while ago.
-		m.beat.Add(-int64(300 * time.Millisecond))
+		m.due.Add(-int64(300 * time.Millisecond))
 		if n := m.Since(0); n < 290*time.Millisecond || n > 300*time.Millisecond {
 			t.Errorf("not looked at for 300 ms, and late by %s", n)
 		}
@@ -34,7 +34,7 @@ func TestMeter(t *testing.T) {
 		if n := m.Total(); n < 290*time.Millisecond || n > 310*time.Millisecond {
 			t.Errorf("late by %s", n)
 		}
-		m.beat.Add(-int64(time.Hour))
+		m.due.Add(-int64(time.Hour))
 		if n := own.More(); n > most || own.granted != most || own.More() != 0 {
 			t.Errorf("%s is waited for", own.granted)
 		}
@@ -70,6 +70,27 @@ func TestWokenLate(t *testing.T) {
 			t.Error("a timer that is well is late")
 		}
 	})
+}
+
+// A process that gets a turn every 40 ms is late for nearly all of the time, and looks at
+// itself as seldom as before when it is well again.
+func TestStarved(t *testing.T) {
+	m := &Meter{base: time.Now().Add(-time.Hour)}
+	m.look()
+	before, begun := m.Total(), m.base
+	for range 100 {
+		m.base = m.base.Add(-40 * time.Millisecond)
+		if next := m.look(); next != again {
+			t.Fatalf("the next look is in %s", next)
+		}
+	}
+	if late, passed := m.Total()-before, begun.Sub(m.base); late < passed*9/10 || late > passed+time.Second {
+		t.Errorf("late for %s of %s", late, passed)
+	}
+	m.due.Add(int64(time.Hour))
+	if next := m.look(); next != every {
+		t.Errorf("the next look of one that is well is in %s", next)
+	}
 }
 
 // While the process looks at itself, what it was late counts once: with the look, or

@@ -50,8 +50,11 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 	ops := []weir.Op{{Key: "nodes", Limit: n.register, Cost: 1, ID: n.id}}
 	if err := ask(ops); err != nil {
 		// A call that was only lost says nothing of what the store can keep.
-		if r, ok := errors.AsType[*transport.Result](err); !ok || r.Outcome != transport.Rejected || n.asked.Load() || n.lookAt(ask) != nil {
+		if r, ok := errors.AsType[*transport.Result](err); !ok || r.Outcome != transport.Rejected || n.asked.Load() {
 			return err
+		}
+		if err := n.lookAt(ask); err != nil {
+			return err // what was rejected was answered
 		}
 		n.countsOnly.Store(true)
 		return nil

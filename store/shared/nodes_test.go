@@ -29,3 +29,24 @@ func TestLostRegistrationIsMadeAgain(t *testing.T) {
 		}
 	}
 }
+
+// A store that rejects a registration has answered: whether it is away tells the question
+// that comes after it.
+func TestRejectedRegistrationIsNoOutage(t *testing.T) {
+	for _, outcome := range []transport.Outcome{transport.Late, transport.Unsent, transport.Failed} {
+		n, err := newNodes(&Options{NodeTTL: time.Second}, rand.Uint64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent := &transport.Result{Outcome: outcome, Err: errors.New("no answer")}
+		err = n.renew(func(ops []weir.Op) error {
+			if ops[0].Verb == weir.Peek {
+				return silent
+			}
+			return &transport.Result{Outcome: transport.Rejected, Err: errors.New("it cannot keep permits")}
+		})
+		if err != error(silent) || n.countsOnly.Load() {
+			t.Errorf("outcome %d: %v, the store only counts: %v", outcome, err, n.countsOnly.Load())
+		}
+	}
+}

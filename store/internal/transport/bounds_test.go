@@ -202,6 +202,38 @@ func TestOwnLateness(t *testing.T) {
 	}
 }
 
+// A node that is late for longer than its callers wait gives up a store that is well. It
+// opens no breaker, whoever finds that the time is over: the caller, who leaves, or the store,
+// whose context ends. A store that is silent in the time in which the node runs does open it.
+func TestOwnLatenessBeyondWaiting(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			inBubble(t, func(store *slow, meter *lateness.Meter, q *Queue) {
+				if late {
+					meter.Close() // it does not look any more, as in a process that gets no turn
+					time.Sleep(4 * budget)
+				} else {
+					defer meter.Close()
+				}
+				store.lasts.Store(int64(5 * time.Second))
+				store.prompt.Store(prompt)
+				for range 6 {
+					if _, err := q.Do(context.Background(), spend("k")); err == nil {
+						t.Error("answered")
+					}
+					time.Sleep(budget)
+				}
+				synctest.Wait()
+				if q.IsOpen() == late {
+					t.Errorf("prompt %v, late itself %v, open %v", prompt, late, q.IsOpen())
+				}
+				store.lasts.Store(int64(time.Millisecond)) // those under way end
+				time.Sleep(6 * time.Second)
+			})
+		}
+	}
+}
+
 // What an error of a store says: whether the call may have run, and whether it is
 // evidence about the store.
 func TestResultOf(t *testing.T) {

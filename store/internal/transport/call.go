@@ -51,12 +51,13 @@ type Call struct {
 	state         state
 	left          bool // nobody parks at the gate
 	entered, sent clock.Node
-	ends, until   clock.Node // until when its caller waits, and would by its budget alone
-	starved       clock.Node // of the shard, when it entered
-	due           clock.Node // when it is judged next
-	failed        bool       // the breaker has counted it
-	behind        []*Call    // later spends of its key, while it is in byKey
-	with          []*Call    // spends of its key that were sent with it
+	ends, until   clock.Node    // until when its caller waits, and would by its budget alone
+	starved       clock.Node    // of the shard, when it entered
+	late          time.Duration // in all that this process was, when it was sent
+	due           clock.Node    // when it is judged next
+	failed        bool          // the breaker has counted it
+	behind        []*Call       // later spends of its key, while it is in byKey
+	with          []*Call       // spends of its key that were sent with it
 	result        *Result
 	then          func(ops []weir.Op, err error)
 }

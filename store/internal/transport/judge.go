@@ -33,12 +33,28 @@ func (s *shard) fail(c *Call, r *Result) bool {
 		// However many wait, one silence is one failure: a server that gets no turn for a
 		// moment, on a host that is busy, is not out.
 		now := s.q.env.Now()
-		if now-s.lateAt < clock.Node(s.q.opt.Budget.Microseconds())*3/4 && s.lateAt > 0 {
+		if !hadTime(c, now) || now-s.lateAt < clock.Node(s.q.opt.Budget.Microseconds())*3/4 && s.lateAt > 0 {
 			return false
 		}
 		s.lateAt = now
 	}
 	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true, s.q.opt.Tuning.RunsOnly)
+}
+
+// hadTime reports whether a shard had its time for c, a call that was sent, but for a
+// quarter: two clocks tell it. That in which this node did not run is not the shard's: a
+// caller waits no more than a second for its own node, and then gives up a store that is well.
+func hadTime(c *Call, now clock.Node) bool {
+	q := c.shard.q
+	has := q.opt.Budget
+	if c.class == Background {
+		has = q.opt.Timeout
+	}
+	passed := time.Duration(now-c.sent) * time.Microsecond
+	if q.env.Late != nil {
+		passed -= q.env.Late(c.late)
+	}
+	return passed >= has/4*3
 }
 
 func (s *shard) count(r *Result) {
@@ -57,6 +73,8 @@ func (s *shard) isStuck(c *Call) bool {
 		len(s.flight) == 0 || s.flight[len(s.flight)-1].sent > before {
 		return false
 	}
+	last := s.flight[len(s.flight)-1]
+	c.sent, c.late = last.sent, last.late // since then it waits for the shard
 	return s.fail(c, &Result{Outcome: Late})
 }
 

@@ -85,13 +85,16 @@ func (s *shard) run() {
 func (s *shard) next(batch []*Call) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := look(s)
+	now, late := look(s), time.Duration(0)
+	if s.q.env.Late != nil {
+		late = s.q.env.Late(0)
+	}
 	for len(batch) < s.q.opt.Batch {
 		c := s.pop()
 		if c == nil {
 			break
 		}
-		c.state, c.sent = sent, now
+		c.state, c.sent, c.late = sent, now, late
 		c.Within, c.due = s.q.opt.Budget, now.Add(s.q.opt.Budget.Microseconds())
 		if c.class != Foreground {
 			c.Within = s.q.opt.Timeout
