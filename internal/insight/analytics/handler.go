@@ -14,19 +14,20 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 )
 
-const (
-	// maxAnswerTime bounds how long an answer is worked on.
-	maxAnswerTime = 30 * time.Second
-)
+// maxAnswerTime bounds how long an answer is worked on.
+const maxAnswerTime = 30 * time.Second
 
 // Handler answers GET /v1/analytics/... Who may ask is the caller's concern. Safe for
 // concurrent use.
 func (s *Service) Handler() http.Handler {
 	m := http.NewServeMux()
 	for _, q := range report.ListQuestions() {
-		m.Handle("GET "+report.Prefix+q.Path, s.handleQuestion(q))
+		m.Handle(report.Prefix+q.Path, s.handleQuestion(q))
 	}
-	return s.guarded(m)
+	m.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusNotFound, http.StatusText(http.StatusNotFound), "")
+	})
+	return m
 }
 
 // Paths returns what the handler serves, as patterns of net/http.
@@ -38,37 +39,14 @@ func Paths() []string {
 	return paths
 }
 
-// guarded answers what the paths do not know as they answer.
-func (s *Service) guarded(m *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := m.Handler(r); pattern == "" {
-			// Which of the two it is the mux knows.
-			probe := &statusOnly{header: http.Header{}}
-			m.ServeHTTP(probe, r)
-			if allow := probe.header.Get("Allow"); allow != "" {
-				w.Header().Set("Allow", allow)
-			}
-			status := max(probe.status, http.StatusNotFound)
-			problem(w, status, http.StatusText(status), "")
-			return
-		}
-		m.ServeHTTP(w, r)
-	})
-}
-
-// statusOnly keeps the status of an answer.
-type statusOnly struct {
-	header http.Header
-	status int
-}
-
-func (s *statusOnly) Header() http.Header         { return s.header }
-func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
-func (s *statusOnly) WriteHeader(status int)      { s.status = status }
-
 // handleQuestion answers a question.
 func (s *Service) handleQuestion(q report.Question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem(w, http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "")
+			return
+		}
 		a, err := query.ParseParams(r.URL.RawQuery, q.Takes, s.opt.Now(), &s.opt.Bounds)
 		if err == nil {
 			err = a.ReadPath(r)

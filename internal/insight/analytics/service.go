@@ -59,7 +59,7 @@ func New(db rows.Database, opt Options) (*Service, error) {
 	}
 	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
 		"database unavailable; events wait in the queue, reports lack what came since, decisions are not affected", "database recovered"), free: make(chan struct{})}
-	s.state.started = opt.Now()
+	s.state.info.Started = opt.Now().UTC()
 	s.rows = retention.New(db, &s.opt.Bounds, s.opt.Now, s.opt.Log, s.outage)
 	return s, nil
 }
@@ -102,7 +102,7 @@ func (s *Service) takeBatch(ctx context.Context, batch []event.Event) error {
 	lead := !s.busy
 	s.busy = true
 	s.mu.Unlock()
-	s.state.batches.Add(1)
+	s.state.change(func(info *report.ServiceInfo) { info.Batches++ })
 	if lead {
 		// The first of those who wait does the work of all that have come when it
 		// begins, and passes it on.
@@ -116,8 +116,7 @@ func (s *Service) waitForRoom(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
 		if s.waiting == 0 || s.waiting+n <= maxWaiting {
-			s.waiting += n
-			s.state.waiting.Store(int64(s.waiting))
+			s.addWaiting(n)
 			s.mu.Unlock()
 			return nil
 		}
@@ -129,6 +128,12 @@ func (s *Service) waitForRoom(ctx context.Context, n int) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// addWaiting counts events that wait. Requires: mu is held.
+func (s *Service) addWaiting(n int) {
+	s.waiting += n
+	s.state.change(func(info *report.ServiceInfo) { info.Waiting = int64(s.waiting) })
 }
 
 // countOrders counts what waits, one transaction after the other, until nothing does.
@@ -150,8 +155,7 @@ func (s *Service) countOrders() {
 		err := s.countBatch(ctx, batch)
 		cancel()
 		s.mu.Lock()
-		s.waiting -= len(batch)
-		s.state.waiting.Store(int64(s.waiting))
+		s.addWaiting(-len(batch))
 		close(s.free)
 		s.free = make(chan struct{})
 		s.mu.Unlock()
@@ -225,7 +229,7 @@ func (s *Service) siftBatch(ctx context.Context, batch []event.Event, why error)
 	if half := len(batch) / 2; half > 0 {
 		return s.countParts(ctx, batch[:half], batch[half:])
 	}
-	s.state.rejected.Add(1)
+	s.state.change(func(info *report.ServiceInfo) { info.Rejected++ })
 	s.faults.Report("event rejected by the database; it is skipped", fmt.Errorf("%q: %w", batch[0].ID(), why))
 	return nil
 }

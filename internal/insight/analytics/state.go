@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics/count"
@@ -10,51 +9,45 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/report"
 )
 
-// state is what a service did since it started.
+// state is what a service did since it started. Safe for concurrent use.
 type state struct {
-	started                                   time.Time
-	batches, transactions, events, duplicates atomic.Int64
-	late, retries, waiting                    atomic.Int64
-	rejected                                  atomic.Int64
-
-	mu      sync.Mutex
-	failing string
+	mu   sync.Mutex
+	info report.ServiceInfo
 	// since is when failing began: what came after it is not counted.
 	since time.Time
-	lag   time.Duration
-	// longest is the longest lag in each of the last minutes.
-	longest [60]struct {
-		minute int64
-		lag    time.Duration
-	}
+	// longest is the longest lag in each of the last minutes, in milliseconds.
+	longest [60]struct{ minute, lag int64 }
+}
+
+// change changes what is told.
+func (s *state) change(f func(*report.ServiceInfo)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.info)
 }
 
 // noteFailure notes that a transaction failed.
 func (s *state) noteFailure(err error, now time.Time) {
-	s.retries.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failing == "" {
-		s.since = now
-	}
-	s.failing = err.Error()
+	s.change(func(info *report.ServiceInfo) {
+		if info.Failing == "" {
+			s.since = now
+		}
+		info.Retries, info.Failing = info.Retries+1, err.Error()
+	})
 }
 
 // noteSuccess notes that a transaction succeeded.
 func (s *state) noteSuccess(now time.Time, lag time.Duration, t count.Counted) {
-	s.transactions.Add(1)
-	s.events.Add(t.Events)
-	s.duplicates.Add(t.Duplicates)
-	s.late.Add(t.Late)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failing, s.lag = "", lag
-	minute := now.Unix() / 60
-	at := &s.longest[minute%60]
-	if at.minute != minute {
-		at.minute, at.lag = minute, 0
-	}
-	at.lag = max(at.lag, lag)
+	s.change(func(info *report.ServiceInfo) {
+		info.Transactions, info.Events, info.Duplicates, info.Late = info.Transactions+1, info.Events+t.Events, info.Duplicates+t.Duplicates, info.Late+t.Late
+		info.Failing, info.LagMS = "", lag.Milliseconds()
+		minute := now.Unix() / 60
+		at := &s.longest[minute%60]
+		if at.minute != minute {
+			at.minute, at.lag = minute, 0
+		}
+		at.lag = max(at.lag, info.LagMS)
+	})
 }
 
 // Uncounted returns from when on events wait, as the database does not take them, nil while
@@ -62,10 +55,10 @@ func (s *state) noteSuccess(now time.Time, lag time.Duration, t count.Counted) {
 func (s *Service) Uncounted() *query.Uncounted {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	if s.state.failing == "" {
+	if s.state.info.Failing == "" {
 		return nil
 	}
-	return &query.Uncounted{Since: s.state.since.UTC(), Reason: s.state.failing}
+	return &query.Uncounted{Since: s.state.since.UTC(), Reason: s.state.info.Failing}
 }
 
 // Info returns what the service did since it was made. It asks the database
@@ -76,14 +69,10 @@ func (s *Service) Info() report.ServiceInfo { return s.state.readInfo(s.opt.Now(
 func (s *state) readInfo(now time.Time) report.ServiceInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := report.ServiceInfo{
-		Started: s.started.UTC(), Batches: s.batches.Load(), Transactions: s.transactions.Load(), Events: s.events.Load(),
-		Duplicates: s.duplicates.Load(), Late: s.late.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(), Failing: s.failing,
-		Waiting: s.waiting.Load(), LagMS: s.lag.Milliseconds(),
-	}
+	info := s.info
 	for _, l := range s.longest {
 		if l.minute > now.Unix()/60-60 {
-			info.LongestLagMS = max(info.LongestLagMS, l.lag.Milliseconds())
+			info.LongestLagMS = max(info.LongestLagMS, l.lag)
 		}
 	}
 	return info

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/insight/analytics/query"
 	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -634,7 +635,7 @@ func accuracies(a *asked) {
 			}
 		}
 		equal(a.t, r.Rule+": worst", r.Worst, worst)
-		if len(r.Compare) < 4 || !slices.ContainsFunc(r.Compare, func(c report.Compared) bool { return c.InUse }) {
+		if len(r.Compare) < 4 || !slices.ContainsFunc(r.Compare, func(c accuracy.Alternative) bool { return c.InUse }) {
 			a.t.Errorf("%s: compared with %+v", r.Rule, r.Compare)
 		}
 	}

@@ -1,30 +1,28 @@
 package accuracy
 
 import (
-	"time"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// Alternative is what an algorithm would have made of some arrivals.
+// Alternative is what an algorithm would have made of some arrivals, as reports send it.
 type Alternative struct {
 	Algorithm string `json:"algorithm"`
-	// InUse says that the limit has it.
-	InUse bool `json:"in_use,omitempty"`
-	// Unsupported says why it cannot keep this limit. Then nothing else is told.
+	// InUse says that the limit has it. Unsupported says why it cannot keep the limit: then
+	// the rest is zero.
+	InUse       bool   `json:"in_use"`
 	Unsupported string `json:"unsupported_reason,omitempty"`
 	// Report is as of decisions that were made.
 	Report
-	// Refused and Delayed are decisions; LongestDelay is the longest wait.
-	Refused      int64         `json:"refused"`
-	Delayed      int64         `json:"delayed,omitempty"`
-	LongestDelay time.Duration `json:"-"`
-	// Bytes is the state of the fullest key: what its row had at most.
-	Bytes int64 `json:"bytes"`
-	// Operations is how often a decision read or wrote its row, in the mean. Each
-	// reads once; a refusal writes nothing.
-	Operations float64 `json:"operations"`
+	// Refused and Delayed are decisions; LongestDelayMS is the longest delay.
+	Refused        int64 `json:"refused"`
+	Delayed        int64 `json:"delayed"`
+	LongestDelayMS int64 `json:"longest_delay_ms"`
+	// BytesPerKey is the state of the fullest key: what its row had at most. Operations is
+	// how often a decision read or wrote its row, in the mean: each reads once; a refusal
+	// writes nothing.
+	BytesPerKey int64   `json:"bytes_per_key"`
+	Operations  float64 `json:"operations"`
 }
 
 // Compare plays the arrivals of some keys, each in order of time, under every
@@ -76,9 +74,9 @@ func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error
 		writes += wrote
 		delayed, longest := waits(decided)
 		alt.Delayed += delayed
-		alt.LongestDelay = max(alt.LongestDelay, longest)
+		alt.LongestDelayMS = max(alt.LongestDelayMS, longest.Milliseconds())
 		m.Key(decided)
-		alt.Bytes = max(alt.Bytes, row.most*8)
+		alt.BytesPerKey = max(alt.BytesPerKey, row.most*8)
 	}
 	alt.Report = m.Report()
 	alt.Refused = alt.Decisions - alt.Admitted

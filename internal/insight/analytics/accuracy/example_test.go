@@ -19,7 +19,7 @@ func ExampleCompare() {
 		return
 	}
 	for _, a := range all {
-		fmt.Printf("%-18s %2d pass, at most %.1f times the allowance in a second, %d bytes\n", a.Algorithm, a.Admitted, a.Overshoot, a.Bytes)
+		fmt.Printf("%-18s %2d pass, at most %.1f times the allowance in a second, %d bytes\n", a.Algorithm, a.Admitted, a.Overshoot, a.BytesPerKey)
 	}
 	// Output:
 	// token_bucket       10 pass, at most 1.0 times the allowance in a second, 8 bytes

@@ -1,44 +1,50 @@
 package accuracy
 
 import (
+	"math"
 	"time"
 
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// Report says how well the decisions on some keys kept a limit.
+// Report says how well the decisions on some keys kept a limit, as reports send it.
 type Report struct {
-	Keys int64 `json:"keys"`
-	// Decisions are those measured, Admitted those that let pass.
+	// Keys and Decisions are how many were measured, Admitted how many of the decisions
+	// let pass.
+	Keys      int64 `json:"keys"`
 	Decisions int64 `json:"decisions"`
 	Admitted  int64 `json:"admitted"`
 	// FalseAllowed is how many decisions let pass what did not fit: with it, more
 	// than the allowance had passed within the last period. FalseDenied is how many
 	// refused what did fit. Both are judged by what had in fact passed before, so
-	// that one wrong decision does not make others wrong.
-	FalseAllowed int64 `json:"false_allowed"`
-	FalseDenied  int64 `json:"false_denied"`
-	// Worst is the most units that passed in any one period, of any key.
-	// Overshoot is the same as a multiple of the allowance: 1 and less is exact.
-	Worst     int64   `json:"worst"`
+	// that one wrong decision does not make others wrong. FalseAllow and FalseDeny are
+	// their shares of Decisions, 0 to 1.
+	FalseAllow   float64 `json:"false_allow"`
+	FalseDeny    float64 `json:"false_deny"`
+	FalseAllowed int64   `json:"false_allowed"`
+	FalseDenied  int64   `json:"false_denied"`
+	// Overshoot is the most units that passed in any one period, of any key and wherever it
+	// begins, as a multiple of the allowance: Worst units. 1 and less is exact.
 	Overshoot float64 `json:"overshoot"`
+	Worst     int64   `json:"worst"`
 	// Boundary is the most units that passed in any tenth of a period that lies
 	// across an edge of the clock's periods, as a multiple of the allowance. A fixed
 	// window can reach 2.
 	Boundary float64 `json:"boundary"`
-	// PeakBefore is the busiest slot of all keys together as a multiple of the mean
-	// slot, as requests came; PeakAfter the same of what passed, when it passed.
-	// A slot is a second, or a sixtieth of the period where that is longer.
-	PeakBefore float64       `json:"peak_before"`
-	PeakAfter  float64       `json:"peak_after"`
-	Slot       time.Duration `json:"-"`
+	// PeakToMean is what was asked for in the busiest second, or sixtieth of the period
+	// if that is longer, over the mean; PeakToMeanAdmitted the same of what passed, when
+	// it passed.
+	PeakToMean         float64       `json:"peak_to_mean"`
+	PeakToMeanAdmitted float64       `json:"peak_to_mean_admitted"`
+	Slot               time.Duration `json:"-"`
 }
 
-// FalseAllow is the share of the decisions that were false and let pass.
-func (r *Report) FalseAllow() float64 { return share(r.FalseAllowed, r.Decisions) }
-
-// FalseDeny is the share of the decisions that were false and refused.
-func (r *Report) FalseDeny() float64 { return share(r.FalseDenied, r.Decisions) }
+// Round rounds shares to a millionth.
+func (r *Report) Round() {
+	for _, f := range []*float64{&r.FalseAllow, &r.FalseDeny, &r.Overshoot, &r.Boundary, &r.PeakToMean, &r.PeakToMeanAdmitted} {
+		*f = math.Round(*f*1e6) / 1e6
+	}
+}
 
 func share(a, b int64) float64 {
 	if b == 0 {
@@ -120,7 +126,8 @@ func (m *Measure) Report() Report {
 	r := m.report
 	r.Overshoot = share(r.Worst, m.limit.Allowance)
 	r.Boundary = share(m.across, m.limit.Allowance)
-	r.PeakBefore, r.PeakAfter = m.came.peak(), m.passed.peak()
+	r.FalseAllow, r.FalseDeny = share(r.FalseAllowed, r.Decisions), share(r.FalseDenied, r.Decisions)
+	r.PeakToMean, r.PeakToMeanAdmitted = m.came.peak(), m.passed.peak()
 	return r
 }
 

@@ -167,11 +167,11 @@ func TestCompare(t *testing.T) {
 	if bucket.Overshoot <= 1 || bucket.Overshoot > 2 {
 		t.Errorf("a token bucket: %+v", bucket)
 	}
-	if queue.Delayed == 0 || queue.Overshoot > 1.1 || queue.PeakAfter >= fixed.PeakAfter || queue.LongestDelay > time.Second {
+	if queue.Delayed == 0 || queue.Overshoot > 1.1 || queue.PeakToMeanAdmitted >= fixed.PeakToMeanAdmitted || queue.LongestDelayMS > 1000 {
 		t.Errorf("a leaky queue: %+v", queue)
 	}
-	if log.Bytes != 8*12 || bucket.Bytes != 8 || log.Operations != 1+float64(log.Admitted)/float64(log.Decisions) {
-		t.Errorf("state: log %d, bucket %d bytes, %v operations", log.Bytes, bucket.Bytes, log.Operations)
+	if log.BytesPerKey != 8*12 || bucket.BytesPerKey != 8 || log.Operations != 1+float64(log.Admitted)/float64(log.Decisions) {
+		t.Errorf("state: log %d, bucket %d bytes, %v operations", log.BytesPerKey, bucket.BytesPerKey, log.Operations)
 	}
 }
 
@@ -231,8 +231,8 @@ func TestPeaks(t *testing.T) {
 	m.Key(one)
 	m.Key(two)
 	r := m.Report()
-	if r.Slot != time.Second || math.Abs(r.PeakBefore-30*4/36.) > 1e-9 || math.Abs(r.PeakAfter-10*4/15.) > 1e-9 {
-		t.Errorf("peaks %v and %v in slots of %s", r.PeakBefore, r.PeakAfter, r.Slot)
+	if r.Slot != time.Second || math.Abs(r.PeakToMean-30*4/36.) > 1e-9 || math.Abs(r.PeakToMeanAdmitted-10*4/15.) > 1e-9 {
+		t.Errorf("peaks %v and %v in slots of %s", r.PeakToMean, r.PeakToMeanAdmitted, r.Slot)
 	}
 }
 

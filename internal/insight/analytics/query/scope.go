@@ -10,13 +10,13 @@ import (
 )
 
 // Name is a limit whatever its numbers are: they change, and it is the same.
-type Name struct{ domain, Rule, limit string }
+type Name rows.Limit
 
 // LimitName returns the name of a limit.
-func LimitName(l rows.Limit) Name { return Name{l.Domain, l.Rule, l.Limit} }
+func LimitName(l rows.Limit) Name { return Name{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit} }
 
 // String returns it as reports tell it.
-func (n Name) String() string { return n.domain + "/" + n.Rule + "/" + n.limit }
+func (n Name) String() string { return n.Domain + "/" + n.Rule + "/" + n.Limit }
 
 // scope is the limits that a question is about.
 type scope struct {
@@ -79,7 +79,7 @@ func (s *scope) ListVersions(n Name) []int64 {
 func (s *scope) FindNewest(n Name) rows.Limit {
 	v := s.ListVersions(n)
 	if len(v) == 0 {
-		return rows.Limit{Domain: n.domain, Rule: n.Rule, Limit: n.limit}
+		return rows.Limit(n)
 	}
 	return s.ByID[v[len(v)-1]]
 }

@@ -63,7 +63,7 @@ func (p *played) compareDecisions(l rows.Limit, c *query.Coverage) (*Accuracy, e
 	m, err := accuracy.New(of)
 	if err != nil {
 		c.Missing = append(c.Missing, "limit "+query.LimitName(l).String()+" is not compared: "+err.Error())
-		return &Accuracy{Limit: l, Compare: []Compared{}}, nil
+		return &Accuracy{Limit: l, Compare: []accuracy.Alternative{}}, nil
 	}
 	var keys [][]accuracy.Arrival
 	n := 0
@@ -78,25 +78,18 @@ func (p *played) compareDecisions(l rows.Limit, c *query.Coverage) (*Accuracy, e
 		keys = append(keys, arrivals)
 		m.Key(arrivals)
 	}
-	rep := m.Report()
 	out := &Accuracy{
-		Limit: l, Keys: rep.Keys, Decisions: rep.Decisions, Cut: p.cut,
-		Reference:  "at most " + strconv.FormatInt(l.Allowance, 10) + " units in any " + of.Period.String() + ", counted exactly",
-		FalseAllow: roundMillionths(rep.FalseAllow()), FalseDeny: roundMillionths(rep.FalseDeny()), FalseAllowed: rep.FalseAllowed, FalseDenied: rep.FalseDenied,
-		Overshoot: roundMillionths(rep.Overshoot), Worst: rep.Worst, Boundary: roundMillionths(rep.Boundary),
-		PeakToMean: roundMillionths(rep.PeakBefore), PeakToMeanAdmitted: roundMillionths(rep.PeakAfter), Compare: []Compared{},
+		Limit: l, Report: m.Report(), Cut: p.cut,
+		Reference: "at most " + strconv.FormatInt(l.Allowance, 10) + " units in any " + of.Period.String() + ", counted exactly",
 	}
-	others, err := accuracy.Compare(of, keys)
-	if err != nil {
+	out.Round()
+	if out.Compare, err = accuracy.Compare(of, keys); err != nil {
 		return nil, err
 	}
-	for _, a := range others {
-		out.Compare = append(out.Compare, Compared{
-			Algorithm: a.Algorithm, InUse: a.InUse, Unsupported: a.Unsupported, Admitted: a.Admitted, Refused: a.Refused, Delayed: a.Delayed,
-			LongestDelayMS: a.LongestDelay.Milliseconds(), FalseAllow: roundMillionths(a.FalseAllow()), FalseDeny: roundMillionths(a.FalseDeny()),
-			Overshoot: roundMillionths(a.Overshoot), Boundary: roundMillionths(a.Boundary), PeakToMeanAdmitted: roundMillionths(a.PeakAfter),
-			BytesPerKey: a.Bytes, Operations: roundMillionths(a.Operations),
-		})
+	for i := range out.Compare {
+		a := &out.Compare[i]
+		a.Round()
+		a.Operations = roundMillionths(a.Operations)
 	}
 	return out, nil
 }

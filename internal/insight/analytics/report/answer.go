@@ -43,25 +43,26 @@ type TopRule struct {
 	Totals
 }
 
+// Limited are decisions that limited somebody, or would have.
+type Limited struct {
+	Refused int64 `json:"refused"`
+	Shadow  int64 `json:"shadow_refused"`
+	Delayed int64 `json:"delayed"`
+}
+
 // TopKey is a client among those that were refused most.
 type TopKey struct {
-	Domain   string `json:"domain"`
-	Rule     string `json:"rule"`
-	Limit    string `json:"limit"`
+	rows.Limit
 	Key      string `json:"key"`
 	Unhashed bool   `json:"unhashed"`
-	Refused  int64  `json:"refused"`
-	Shadow   int64  `json:"shadow_refused"`
-	Delayed  int64  `json:"delayed"`
+	Limited
 }
 
 // TopWord is a path, a tier or another word of requests with what became of them.
 // A record of several paths counts for the last of them.
 type TopWord struct {
-	Word    string `json:"value"`
-	Refused int64  `json:"refused"`
-	Shadow  int64  `json:"shadow_refused"`
-	Delayed int64  `json:"delayed"`
+	Word string `json:"value"`
+	Limited
 	// Allowed is of the clients that are sampled or watched.
 	Allowed int64 `json:"allowed"`
 }
@@ -81,10 +82,8 @@ type Incident struct {
 	To   time.Time `json:"to"`
 	// Open says that it may go on: it reaches the end of the range.
 	Open bool `json:"open"`
-	// Refused, Shadow and Delayed are exact.
-	Refused int64 `json:"refused"`
-	Shadow  int64 `json:"shadow_refused"`
-	Delayed int64 `json:"delayed"`
+	// Limited is exact.
+	Limited
 	// Keys is how many different keys were limited, by a sketch as KeysLimited.
 	Keys int64 `json:"keys"`
 	// Overshoot is the most that one client asked for in a minute, as a share of what

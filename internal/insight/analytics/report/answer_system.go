@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/insight/analytics/query"
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -18,58 +19,17 @@ type AccuracyList struct {
 // exact reference decides on the same arrivals.
 type Accuracy struct {
 	rows.Limit
-	// Keys and Decisions are how many were compared, of at most the newest arrivals
-	// that are kept; Cut says that arrivals are missing between them, so that the
-	// figures are of what is there.
-	Keys      int64 `json:"keys"`
-	Decisions int64 `json:"decisions"`
-	Cut       bool  `json:"truncated"`
+	// Report is of the decisions that were compared, of at most the newest arrivals that are
+	// kept.
+	accuracy.Report
+	// Cut says that arrivals are missing between them, so that the figures are of what is
+	// there.
+	Cut bool `json:"truncated"`
 	// Reference is what the limit was compared with, in words.
 	Reference string `json:"reference"`
-	// FalseAllow is the share of decisions that passed and that the reference
-	// refuses, FalseDeny that of those that were refused and that it allows, 0 to 1.
-	// The counts are FalseAllowed and FalseDenied.
-	FalseAllow   float64 `json:"false_allow"`
-	FalseDeny    float64 `json:"false_deny"`
-	FalseAllowed int64   `json:"false_allowed"`
-	FalseDenied  int64   `json:"false_denied"`
-	// Overshoot is the most units that one key was admitted in any period, wherever it
-	// begins, as a share of the allowance: Worst units. Boundary is the most in any
-	// tenth of a period across an edge of the clock's periods, as a share likewise.
-	Overshoot float64 `json:"overshoot"`
-	Worst     int64   `json:"worst"`
-	Boundary  float64 `json:"boundary"`
-	// PeakToMean is what was asked for in the busiest second, or sixtieth of the period
-	// if that is longer, over the mean; PeakToMeanAdmitted the same of what passed.
-	PeakToMean         float64 `json:"peak_to_mean"`
-	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
 	// Compare is what all algorithms with the same numbers, the limit's own too, decide
 	// on the same arrivals.
-	Compare []Compared `json:"compare"`
-}
-
-// Compared is an algorithm on the same arrivals.
-type Compared struct {
-	Algorithm string `json:"algorithm"`
-	// InUse says that the limit has it. Unsupported says why it cannot keep the limit: then
-	// the rest is zero.
-	InUse       bool   `json:"in_use"`
-	Unsupported string `json:"unsupported_reason,omitempty"`
-	Admitted    int64  `json:"admitted"`
-	Refused     int64  `json:"refused"`
-	Delayed     int64  `json:"delayed"`
-	// LongestDelayMS is the longest delay.
-	LongestDelayMS int64 `json:"longest_delay_ms"`
-	// The shares are as in Accuracy.
-	FalseAllow         float64 `json:"false_allow"`
-	FalseDeny          float64 `json:"false_deny"`
-	Overshoot          float64 `json:"overshoot"`
-	Boundary           float64 `json:"boundary"`
-	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
-	// BytesPerKey is the state of the fullest key, Operations how often a decision
-	// reads or writes it, in the mean.
-	BytesPerKey int64   `json:"bytes_per_key"`
-	Operations  float64 `json:"operations"`
+	Compare []accuracy.Alternative `json:"compare"`
 }
 
 // Upstream answers GET /v1/analytics/upstream.

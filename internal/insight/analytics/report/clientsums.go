@@ -11,9 +11,9 @@ import (
 // clientSum is what a client did in a range.
 type clientSum struct {
 	rows.ClientKey
-	order                           int64 // what is ordered by
-	refused, delayed, shadow, units int64
-	unhashed                        bool
+	Limited
+	order, units int64 // order is what is ordered by
+	unhashed     bool
 }
 
 // perClient finds what is kept of a client, of which rows come in turn.
@@ -59,9 +59,9 @@ var sumCells = []int{rows.Refused, rows.Delayed, rows.Shadow, rows.Units, rows.U
 
 // addRow takes in a row.
 func (s *clientSum) addRow(l *rows.ClientLine, order string) {
-	s.refused += l.N[rows.Refused]
-	s.delayed += l.N[rows.Delayed]
-	s.shadow += l.N[rows.Shadow]
+	s.Refused += l.N[rows.Refused]
+	s.Delayed += l.N[rows.Delayed]
+	s.Shadow += l.N[rows.Shadow]
 	s.units += l.N[rows.Units]
 	s.unhashed = s.unhashed || l.N[rows.Unhashed] != 0
 	for _, c := range clientOrders[order] {
@@ -73,10 +73,10 @@ func (s *clientSum) addRow(l *rows.ClientLine, order string) {
 	}
 }
 
-func (s *clientSum) isLimited() bool { return s.refused+s.delayed+s.shadow > 0 }
+func (s *clientSum) isLimited() bool { return s.Refused+s.Delayed+s.Shadow > 0 }
 
 func compareSums(a, b *clientSum) int {
-	return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(b.delayed, a.delayed), cmp.Compare(b.shadow, a.shadow), cmp.Compare(b.units, a.units),
+	return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(b.Delayed, a.Delayed), cmp.Compare(b.Shadow, a.Shadow), cmp.Compare(b.units, a.units),
 		cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Client, b.Client))
 }
 

@@ -59,8 +59,7 @@ func readTopKeys(r *query.Reader) []TopKey {
 	sums := sumClients(r, "refused", true)
 	out := []TopKey{}
 	for _, s := range sums[:min(len(sums), r.Top)] {
-		l := r.ByID[s.Limit]
-		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.Client, Unhashed: s.unhashed, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
+		out = append(out, TopKey{Limit: r.ByID[s.Limit], Key: s.Client, Unhashed: s.unhashed, Limited: s.Limited})
 	}
 	return out
 }
@@ -74,7 +73,7 @@ func readTopWords(r *query.Reader, kind string) []TopWord {
 	w.AddCondition("kind = ?", kind)
 	out := []TopWord{}
 	r.ReadRows(func(row rows.Row) {
-		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Refused: row.Int(2), Shadow: row.Int(3), Delayed: row.Int(4)})
+		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Limited: Limited{row.Int(2), row.Int(3), row.Int(4)}})
 	}, `SELECT word, CAST(SUM(allowed) AS BIGINT), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
 		FROM words`+w.Text+` GROUP BY word ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.Top), w.Args...)
 	return out

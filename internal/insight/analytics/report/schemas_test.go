@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/invopop/jsonschema"
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
 	"github.com/weirlimit/weir/internal/insight/analytics/advice"
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -101,6 +102,8 @@ func nameOfType(t reflect.Type) string {
 		return "Responses"
 	case reflect.TypeFor[AnswerTimes]():
 		return "ResponseTimes"
+	case reflect.TypeFor[accuracy.Alternative]():
+		return "Compared"
 	case reflect.TypeFor[Words]():
 		return "Filters"
 	}
@@ -111,7 +114,7 @@ func nameOfType(t reflect.Type) string {
 func schemas(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	comments := map[string]string{}
-	for _, folder := range []string{".", "../query", "../advice", "../verdict", "../../event"} {
+	for _, folder := range []string{".", "../query", "../accuracy", "../advice", "../verdict", "../../event"} {
 		maps.Copy(comments, fieldComments(t, folder))
 	}
 	r := &jsonschema.Reflector{

@@ -1,44 +1,53 @@
 package rows
 
-import (
-	"encoding/binary"
-
-	"github.com/weirlimit/weir/internal/insight/event"
-)
+import "github.com/weirlimit/weir/internal/insight/event"
 
 // Answering is how requests that passed were answered, all of them.
 type Answering struct {
-	// ok to serverError are the classes of event.Answers.
-	ok, redirect, denied, clientError, serverError int64
-	totalUS, longestUS                             int64
-	Times                                          histogram
+	// head has the classes of event.Answers, OK to ServerError, and how long the requests took
+	// together and the longest of them, in microseconds.
+	head  [7]int64
+	Times histogram
 }
 
+// The numbers of an Answering behind its classes.
+const (
+	totalUS = iota + 5
+	longestUS
+)
+
 // CountAnswers returns how many answers there were.
-func (a *Answering) CountAnswers() int64 {
-	return a.ok + a.redirect + a.denied + a.clientError + a.serverError
+func (a *Answering) CountAnswers() (n int64) {
+	for _, class := range a.head[:totalUS] {
+		n += class
+	}
+	return n
 }
 
 // AddTotals takes in what a roll-up tells.
 func (a *Answering) AddTotals(r *event.ResponseTotals) {
-	o := Answering{ok: BoundUint(r.OK), redirect: BoundUint(r.Redirect), denied: BoundUint(r.Denied), clientError: BoundUint(r.ClientError),
-		serverError: BoundUint(r.ServerError), totalUS: BoundUint(r.TotalUS), longestUS: BoundUint(r.LongestUS)}
+	var o Answering
+	for i, n := range [...]uint64{r.OK, r.Redirect, r.Denied, r.ClientError, r.ServerError, r.TotalUS, r.LongestUS} {
+		o.head[i] = BoundUint(n)
+	}
 	o.Times.addCounts(r.Times)
 	a.JoinAnswers(&o)
 }
 
 // JoinAnswers takes in those of other rows.
 func (a *Answering) JoinAnswers(o *Answering) {
-	a.ok, a.redirect, a.denied = a.ok+o.ok, a.redirect+o.redirect, a.denied+o.denied
-	a.clientError, a.serverError = a.clientError+o.clientError, a.serverError+o.serverError
-	a.totalUS, a.longestUS = a.totalUS+o.totalUS, max(a.longestUS, o.longestUS)
+	longest := max(a.head[longestUS], o.head[longestUS])
+	for i, n := range o.head {
+		a.head[i] += n
+	}
+	a.head[longestUS] = longest
 	a.Times.joinHistogram(&o.Times)
 }
 
 // AsAnswers returns it as records tell it.
 func (a *Answering) AsAnswers() event.Answers {
-	return event.Answers{Count: a.CountAnswers(), OK: a.ok, Redirect: a.redirect, Denied: a.denied, ClientError: a.clientError,
-		ServerError: a.serverError, TotalMS: DivideUp(a.totalUS, 1000), LongestMS: DivideUp(a.longestUS, 1000)}
+	return event.Answers{Count: a.CountAnswers(), OK: a.head[0], Redirect: a.head[1], Denied: a.head[2], ClientError: a.head[3],
+		ServerError: a.head[4], TotalMS: DivideUp(a.head[totalUS], 1000), LongestMS: DivideUp(a.head[longestUS], 1000)}
 }
 
 // FindPercentile returns what so many in a hundred answers took at most, -1 where none
@@ -51,28 +60,13 @@ func (a *Answering) FindPercentile(percent int64) float64 {
 	return a.Times.FindPercentile(percent, n) / 1e6
 }
 
-// MarshalRow returns it as bytes: varints of the classes, of the total and the longest time,
-// then the histogram.
-func (a *Answering) MarshalRow() []byte {
-	var out []byte
-	for _, n := range [...]int64{a.ok, a.redirect, a.denied, a.clientError, a.serverError, a.totalUS, a.longestUS} {
-		out = binary.AppendUvarint(out, uint64(n))
-	}
-	return a.Times.appendTo(out)
-}
+// MarshalRow returns it as bytes.
+func (a *Answering) MarshalRow() []byte { return a.Times.appendPacked(a.head[:]) }
 
-// MergeRow takes in what pack returned.
+// MergeRow takes in what MarshalRow returned.
 func (a *Answering) MergeRow(packed []byte) error {
-	if len(packed) == 0 {
-		return nil
-	}
-	v, o := varints(packed), Answering{}
-	for _, to := range [...]*int64{&o.ok, &o.redirect, &o.denied, &o.clientError, &o.serverError, &o.totalUS, &o.longestUS} {
-		if *to = v.readNext(); *to < 0 {
-			return errPacked
-		}
-	}
-	if err := o.Times.mergePacked(&v); err != nil {
+	var o Answering
+	if err := o.Times.mergePacked(packed, o.head[:]); err != nil {
 		return err
 	}
 	a.JoinAnswers(&o)

@@ -44,9 +44,12 @@ func (h *histogram) FindPercentile(percent, total int64) float64 {
 	return 0
 }
 
-// appendTo appends it as varints: of each bucket that is not empty how far it is from
-// the one before, and its number.
-func (h *histogram) appendTo(out []byte) []byte {
+// appendPacked returns numbers and the histogram behind them as varints: of each bucket that
+// is not empty how far it is from the one before, and its number.
+func (h *histogram) appendPacked(head []int64) (out []byte) {
+	for _, n := range head {
+		out = binary.AppendUvarint(out, uint64(n))
+	}
 	last := -1
 	for i, n := range h {
 		if n > 0 {
@@ -58,10 +61,20 @@ func (h *histogram) appendTo(out []byte) []byte {
 	return out
 }
 
-// mergePacked takes in what appendTo returned, up to the end.
-func (h *histogram) mergePacked(packed *varints) error {
-	for at := int64(-1); len(*packed) > 0; {
-		gap, n := packed.readNext(), packed.readNext()
+// mergePacked takes in what appendPacked returned, and puts the numbers into head. No bytes
+// are no numbers.
+func (h *histogram) mergePacked(packed []byte, head []int64) error {
+	if len(packed) == 0 {
+		return nil
+	}
+	v := varints(packed)
+	for i := range head {
+		if head[i] = v.readNext(); head[i] < 0 {
+			return errPacked
+		}
+	}
+	for at := int64(-1); len(v) > 0; {
+		gap, n := v.readNext(), v.readNext()
 		if gap < 1 || n < 0 || gap >= int64(len(h))-at {
 			return errPacked
 		}

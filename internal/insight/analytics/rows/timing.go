@@ -1,10 +1,6 @@
 package rows
 
-import (
-	"encoding/binary"
-
-	"github.com/weirlimit/weir/internal/insight/event"
-)
+import "github.com/weirlimit/weir/internal/insight/event"
 
 // Timing is how many decisions took how long.
 type Timing struct {
@@ -18,21 +14,13 @@ func (t *Timing) AddLatency(l *event.Latency) {
 	t.Times.addCounts(l.Counts)
 }
 
-// MarshalRow returns it as bytes: a varint of every, then the histogram.
-func (t *Timing) MarshalRow() []byte {
-	return t.Times.appendTo(binary.AppendUvarint(nil, uint64(t.Every)))
-}
+// MarshalRow returns it as bytes.
+func (t *Timing) MarshalRow() []byte { return t.Times.appendPacked([]int64{t.Every}) }
 
-// MergeRow takes in what pack returned.
+// MergeRow takes in what MarshalRow returned.
 func (t *Timing) MergeRow(packed []byte) error {
-	if len(packed) == 0 {
-		return nil
-	}
-	v := varints(packed)
-	every := v.readNext()
-	if every < 0 {
-		return errPacked
-	}
-	t.Every = max(t.Every, every)
-	return t.Times.mergePacked(&v)
+	every := []int64{0}
+	err := t.Times.mergePacked(packed, every)
+	t.Every = max(t.Every, every[0])
+	return err
 }
