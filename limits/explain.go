@@ -86,11 +86,12 @@ func (s *Set) Explain(r *weir.Request) *Explanation {
 	r = &weir.Request{Domain: r.Domain, Descriptors: r.Descriptors, Cost: r.Cost, Verb: r.Verb,
 		Priority: r.Priority, Lease: r.Lease}
 	for _, l := range layersOf(s, r.Domain) {
+		alone := domain{layers: []*Layer{l}}
 		if len(l.Files) > 0 {
-			l.match(nil, r, t)
+			alone.match(nil, r, t)
 			continue
 		}
-		for _, op := range l.match(nil, r, nil) {
+		for _, op := range alone.match(nil, r, nil) {
 			if !slices.Contains(t.x.Limits, op.Limit.Name) {
 				t.x.Limits = append(t.x.Limits, op.Limit.Name)
 			}

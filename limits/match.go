@@ -27,47 +27,44 @@ const (
 // Match implements weir.Rules. It allocates nothing unless dst or the request's
 // buffer is full, or a request has more than eight descriptors or entries.
 func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	return s.match(dst, r, nil)
-}
-
-func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	d := s.first
 	if d == nil || d.name != r.Domain {
 		if d = s.domains[r.Domain]; d == nil {
 			return dst
 		}
 	}
-	for _, l := range d.layers {
-		dst = l.match(dst, r, t)
-	}
-	return dst
+	return d.match(dst, r, nil)
 }
 
-func (l *Layer) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
-	if l.Deny != nil || l.Allow != nil {
-		if v, limit, at := l.checkLists(r, t); v == denied {
-			return append(dst, deny(limit, r, at))
-		} else if v == allowed {
-			return dst
+func (d *domain) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
+	for _, l := range d.layers {
+		if l.Deny != nil || l.Allow != nil {
+			if v, limit, at := l.checkLists(r, t); v == denied {
+				dst = append(dst, deny(limit, r, at))
+				continue
+			} else if v == allowed {
+				continue
+			}
 		}
-	}
-	if l.replaces {
-		return l.matchReplacing(dst, r, t)
-	}
-	for i := range r.Descriptors {
-		var f found
-		if l.walk(&f, r, i, t); f.verdict != noRule {
-			from := len(dst)
-			dst = f.ops(dst, r, i)
-			if t != nil {
-				t.matched(i, &f, dst[from:])
+		if l.replaces {
+			dst = l.matchReplacing(dst, r, t)
+			continue
+		}
+		for i := range r.Descriptors {
+			var f found
+			if l.walk(&f, r, i, t); f.verdict != noRule {
+				from := len(dst)
+				dst = f.ops(dst, r, i)
+				if t != nil {
+					t.matched(i, &f, dst[from:])
+				}
 			}
 		}
 	}
 	return dst
 }
 
-// matchReplacing is match where limits take the place of others. Which are replaced is known
+// matchReplacing matches rules where limits take the place of others. Which are replaced is known
 // when all are found.
 func (l *Layer) matchReplacing(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	var buf [8]found

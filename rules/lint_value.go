@@ -130,10 +130,11 @@ func nearestSource(key string) string {
 	return best
 }
 
+// punctuation is built once: a file of many rules asks for every key.
+var punctuation = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
+
 // bare returns s in lower case and without punctuation.
-func bare(s string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(s))
-}
+func bare(s string) string { return punctuation.Replace(strings.ToLower(s)) }
 
 // value warns of a value, or a pattern of values, of the entry with the given
 // key, that no request has. It reports whether it found none wrong.
