@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/limits"
@@ -80,11 +82,11 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	q := newQuestion(c.Domain, ds)
+	q := remote.NewQuestion(c.Domain, ds)
 	q.Cost, q.Lease = c.Cost, c.Lease
-	srv := remote{url: c.Admin, token: token, timeout: liveTimeout}
+	srv := remote.Server{URL: c.Admin, Token: token, Timeout: liveTimeout}
 	var a liveAnswer
-	body, err := srv.read(http.MethodPost, "/v1/explain", q, &a, "an explanation")
+	body, err := srv.Read(http.MethodPost, "/v1/explain", q, &a, "an explanation")
 	if err != nil {
 		return err
 	}

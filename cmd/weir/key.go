@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/overlay"
@@ -36,7 +38,7 @@ type keyCmd struct {
 
 // keyQuestion is the body of the paths under /v1/admin that are about one key.
 type keyQuestion struct {
-	question
+	remote.Question
 	Client  string `json:"client,omitempty"`
 	Whole   bool   `json:"whole_domain,omitempty"`
 	Here    bool   `json:"here,omitempty"`
@@ -164,7 +166,7 @@ var keyActions = map[string]struct{ path, needs, done string }{
 
 // ask returns what to ask at which path, and what is to be said when it is done.
 func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
-	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole, Here: c.Here}
+	q = keyQuestion{Question: remote.NewQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole, Here: c.Here}
 	if len(entries) == 0 {
 		q.Descriptors, q.Client = nil, c.Words[0]
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/weirlimit/weir/internal/terminal"
+
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/weirlimit/weir/internal/replay/accesslog"
@@ -46,8 +48,8 @@ func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) erro
 		}
 		in = f
 	}
-	if isTerminal(s.err) {
-		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(raw(s.err)), progressbar.OptionSetDescription(name),
+	if terminal.IsTerminal(s.err) {
+		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(terminal.Unwrap(s.err)), progressbar.OptionSetDescription(name),
 			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 		defer bar.Close()
 		in = io.TeeReader(in, bar)
@@ -65,14 +67,4 @@ func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) erro
 	}
 	defer log.Close()
 	return read(log)
-}
-
-// isTerminal reports whether somebody watches what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := raw(w).(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
 }

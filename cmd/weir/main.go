@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/terminal"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir/internal/replay/accesslog"
@@ -89,16 +91,13 @@ func withDefault(v *kong.Value) string {
 // run runs one command line and returns its exit status.
 func run(args []string, s streams) (code int) {
 	for _, w := range []*io.Writer{&s.out, &s.err} {
-		if wantsColour(*w) {
-			p := &painter{w: *w}
-			defer func() {
-				if err := p.flush(); err != nil && code == 0 {
-					code = exitError
-				}
-			}()
-			*w = p
-		}
-		*w = &cleaner{w: *w}
+		out, flush := terminal.Wrap(*w)
+		defer func() {
+			if err := flush(); err != nil && code == 0 {
+				code = exitError
+			}
+		}()
+		*w = out
 	}
 	var c cli
 	parser, err := newParser(&c, s)

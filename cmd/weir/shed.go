@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -30,7 +32,7 @@ func (c *shedCmd) Run(s streams) error {
 	}
 	var errs []error
 	for i, url := range c.Admin {
-		if err := c.ask(s, remote{url: url, token: token, timeout: c.Timeout}, settings, i > 0); err != nil {
+		if err := c.ask(s, remote.Server{URL: url, Token: token, Timeout: c.Timeout}, settings, i > 0); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -38,19 +40,19 @@ func (c *shedCmd) Run(s streams) error {
 }
 
 // ask asks one server and prints its answer.
-func (c *shedCmd) ask(s streams, srv remote, settings map[string]string, further bool) error {
+func (c *shedCmd) ask(s streams, srv remote.Server, settings map[string]string, further bool) error {
 	method, body := http.MethodGet, any(nil)
 	if len(settings) > 0 {
 		method, body = http.MethodPatch, settings
 	}
 	var st shed.State
-	data, err := srv.read(method, "/v1/admin/shed", body, &st, "the state of load shedding")
+	data, err := srv.Read(method, "/v1/admin/shed", body, &st, "the state of load shedding")
 	if err != nil {
 		return err
 	}
 	text := shedState(&st)
 	if len(c.Admin) > 1 {
-		text = srv.url + "\n" + text
+		text = srv.URL + "\n" + text
 		if further {
 			text = "\n" + text
 		}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/terminal"
+
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
 )
@@ -37,9 +40,9 @@ func (c *tailCmd) Run(s streams) error {
 		return err
 	}
 	defer stream.Close()
-	p := &tailPrinter{out: s.out, notes: s.err, json: c.JSON, colour: !c.JSON && wantsColour(s.out)}
+	p := &tailPrinter{out: s.out, notes: s.err, json: c.JSON, colour: !c.JSON && terminal.WantsColour(s.out)}
 	if p.colour {
-		p.out = raw(s.out) // colours are commands, and the rest of a line has none
+		p.out = terminal.Unwrap(s.out) // colours are commands, and the rest of a line has none
 	}
 	if !c.JSON {
 		zone, _ := time.Now().Zone()
@@ -81,14 +84,14 @@ func (p *tailPrinter) print(m live.Message) error {
 			return err
 		}
 		var r event.Record
-		if err := readEvent(m, &r, "a record"); err != nil {
+		if err := remote.ReadEvent(m, &r, "a record"); err != nil {
 			return err
 		}
 		_, err := io.WriteString(p.out, p.line(&r)+"\n")
 		return err
 	case live.KindLoss:
 		var l event.Loss
-		if err := readEvent(m, &l, "a loss"); err != nil {
+		if err := remote.ReadEvent(m, &l, "a loss"); err != nil {
 			return err
 		}
 		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
@@ -97,7 +100,7 @@ func (p *tailPrinter) print(m live.Message) error {
 		p.loss = l
 	case live.KindDropped:
 		var dropped live.Dropped
-		if err := readEvent(m, &dropped, "a count of missed events"); err != nil {
+		if err := remote.ReadEvent(m, &dropped, "a count of missed events"); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.notes, "-- missed %s: they came faster than they were read\n", count(int64(dropped.Events), "record"))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/limits"
@@ -88,23 +90,23 @@ func (c *takeCmd) Run(s streams) error {
 	if c.Cost < 1 || c.Cost > weir.MaxCost {
 		return fmt.Errorf("--cost %d must be between 1 and 2^53; --peek looks without spending", c.Cost)
 	}
-	q := newQuestion(c.Domain, ds)
+	q := remote.NewQuestion(c.Domain, ds)
 	q.Cost, q.Peek, q.Lease, q.Strict = c.Cost, c.Peek, c.Lease, c.Strict
 	token, err := c.token()
 	if err != nil {
 		return err
 	}
-	srv := remote{url: c.HTTP, token: token, timeout: c.Timeout, flag: "--http", behindUpstream: true}
-	body, err := srv.ask("/v1/check", q)
+	srv := remote.Server{URL: c.HTTP, Token: token, Timeout: c.Timeout, Flag: "--http", BehindUpstream: true}
+	body, err := srv.Ask("/v1/check", q)
 	if err != nil {
 		return err
 	}
 	var v verdict
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("%s: the response is not a decision: %w%s", c.HTTP, err, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision: %w%s", c.HTTP, err, remote.NotTrusted)
 	}
 	if !v.Allowed && v.Limit == nil { // whatever refuses is named
-		return fmt.Errorf("%s: the response is not a decision%s", c.HTTP, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision%s", c.HTTP, remote.NotTrusted)
 	}
 	switch err = s.writeAnswer(body, c.JSON, v.String()); {
 	case err != nil:
@@ -124,9 +126,9 @@ func (v *verdict) meetsRule() bool {
 
 // mustMatch returns an error if q, which no limit of the rules applied to, meets no
 // rule either.
-func mustMatch(srv remote, q question) error {
+func mustMatch(srv remote.Server, q remote.Question) error {
 	q.Strict, q.Peek = true, true
-	if _, err := srv.ask("/v1/check", q); err != nil {
+	if _, err := srv.Ask("/v1/check", q); err != nil {
 		return fmt.Errorf("no limit applies: %w; give --allow-unmatched if it is meant", err)
 	}
 	return nil

@@ -5,6 +5,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/terminal"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/weirlimit/weir/internal/backoff"
@@ -27,11 +30,11 @@ func (c *topCmd) Run(s streams) error {
 		return err
 	}
 	in, isFile := s.in.(*os.File)
-	if c.Once || c.JSON || !isFile || !isTerminal(in) || !isTerminal(s.out) {
+	if c.Once || c.JSON || !isFile || !terminal.IsTerminal(in) || !terminal.IsTerminal(s.out) {
 		return c.once(stream, s)
 	}
 	// The program reads keys itself, ctrl+c among them.
-	program := tea.NewProgram(top.New(c.Admin), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(raw(s.out)), tea.WithoutSignalHandler())
+	program := tea.NewProgram(top.New(c.Admin), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(terminal.Unwrap(s.out)), tea.WithoutSignalHandler())
 	feeding, end := context.WithCancel(ctx)
 	fed := make(chan struct{})
 	go func() {
@@ -47,19 +50,19 @@ func (c *topCmd) Run(s streams) error {
 	return err
 }
 
-func (c *topCmd) states(ctx context.Context) (*liveStream, error) {
+func (c *topCmd) states(ctx context.Context) (*remote.Stream, error) {
 	return c.open(ctx, &live.Filter{Kinds: []string{live.KindState}})
 }
 
 // nextState returns the next state of a stream.
-func nextState(stream *liveStream) (st live.State, err error) {
+func nextState(stream *remote.Stream) (st live.State, err error) {
 	for {
 		m, err := stream.Next()
 		if err != nil {
 			return st, err
 		}
 		if m.Kind == live.KindState {
-			err := readEvent(m, &st, "its state")
+			err := remote.ReadEvent(m, &st, "its state")
 			return st, err
 		}
 	}
@@ -69,7 +72,7 @@ func nextState(stream *liveStream) (st live.State, err error) {
 const onceWidth = 100
 
 // once prints the first frame that has rates.
-func (c *topCmd) once(stream *liveStream, s streams) error {
+func (c *topCmd) once(stream *remote.Stream, s streams) error {
 	defer stream.Close()
 	m := top.New(c.Admin)
 	for {
@@ -86,7 +89,7 @@ func (c *topCmd) once(stream *liveStream, s streams) error {
 
 // feed sends what a stream tells until ctx ends. A stream that has ended is opened
 // anew.
-func (c *topCmd) feed(ctx context.Context, stream *liveStream, send func(tea.Msg)) {
+func (c *topCmd) feed(ctx context.Context, stream *remote.Stream, send func(tea.Msg)) {
 	const again = time.Second
 	for ctx.Err() == nil {
 		var err error

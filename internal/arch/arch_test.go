@@ -18,7 +18,7 @@ import (
 //
 // Do not edit this table to make a build pass: move the code.
 var floors = [][]string{
-	{"internal/figures", "internal/micros", "internal/neighbor", "params"},
+	{"internal/figures", "internal/micros", "internal/neighbor", "internal/terminal", "params"},
 	{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
 		"internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",
@@ -43,7 +43,7 @@ var floors = [][]string{
 	},
 	{
 		"client/grpc", "internal/words", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/region", "store/storetest", "internal/grpcserver",
-		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
+		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi", "internal/remote",
 		"internal/frontend/resp", "internal/insight/analytics/count", "internal/insight/analytics/postgres",
 		"internal/insight/analytics/query", "internal/insight/analytics/retention", "internal/insight/analytics/sqlite",
 		"internal/insight/dashboard", "internal/insight/queue/kafka",

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"context"
@@ -13,18 +13,11 @@ import (
 	"github.com/weirlimit/weir/internal/insight/live"
 )
 
-// watched are the flags of subcommands that watch a running server.
-type watched struct {
-	Admin string `name:"admin" was:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Admin address of the node to watch: from the same machine, or any with a token."`
-	tokenFlags
-	Timeout time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
-}
-
 // maxSilence is how long a stream may be silent: three times as long as a server is.
 const maxSilence = 45 * time.Second
 
-// liveStream is the live stream of a server.
-type liveStream struct {
+// Stream is the live stream of a server.
+type Stream struct {
 	*live.Reader
 	body io.Closer
 	end  context.CancelFunc
@@ -34,7 +27,7 @@ type liveStream struct {
 var errStreamEnded = errors.New("the server has ended the stream")
 
 // Next returns the next message.
-func (s *liveStream) Next() (live.Message, error) {
+func (s *Stream) Next() (live.Message, error) {
 	m, err := s.Reader.Next()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errStreamEnded
@@ -42,8 +35,8 @@ func (s *liveStream) Next() (live.Message, error) {
 	return m, err
 }
 
-// readEvent reads the data of a message, which is to be what the words say.
-func readEvent(m live.Message, into any, what string) error {
+// ReadEvent reads the data of a message, which is to be what the words say.
+func ReadEvent(m live.Message, into any, what string) error {
 	if err := json.Unmarshal(m.Data, into); err != nil {
 		return fmt.Errorf("the event of the server is not %s: %w", what, err)
 	}
@@ -51,25 +44,20 @@ func readEvent(m live.Message, into any, what string) error {
 }
 
 // Close ends the stream.
-func (s *liveStream) Close() error {
+func (s *Stream) Close() error {
 	s.end()
 	return s.body.Close()
 }
 
-// open opens the live stream of what the filter lets through. It ends with ctx.
-func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, error) {
+// OpenStream opens the live stream of what the filter lets through. It ends with ctx.
+func (s *Server) OpenStream(ctx context.Context, filter *live.Filter) (*Stream, error) {
 	if err := filter.Check(); err != nil {
 		return nil, err
 	}
-	token, err := w.token()
-	if err != nil {
-		return nil, err
-	}
-	srv := remote{url: w.Admin, token: token}
 	path := "/v1/live?" + filter.Query().Encode()
 	ctx, end := context.WithCancelCause(ctx)
-	silence := time.AfterFunc(w.Timeout, func() { end(fmt.Errorf("%s: no response for %s", srv.at(path), w.Timeout)) })
-	res, err := w.ask(ctx, &srv, path)
+	silence := time.AfterFunc(s.Timeout, func() { end(fmt.Errorf("%s: no response for %s", s.locate(path), s.Timeout)) })
+	res, err := s.askStream(ctx, path)
 	if err != nil {
 		silence.Stop()
 		if cause := context.Cause(ctx); cause != nil {
@@ -80,15 +68,16 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 	}
 	silence.Reset(maxSilence)
 	body := &liveBody{res.Body, silence, func() error { return context.Cause(ctx) }}
-	return &liveStream{live.NewReader(body), res.Body, func() { silence.Stop(); end(nil) }}, nil
+	return &Stream{live.NewReader(body), res.Body, func() { silence.Stop(); end(nil) }}, nil
 }
 
-func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.at(path), nil)
+// askStream asks for a stream.
+func (s *Server) askStream(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.locate(path), nil)
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
-	res, err := srv.send(req)
+	res, err := s.sendRequest(req)
 	if err != nil {
 		return nil, err
 	}
@@ -100,18 +89,18 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", srv.at(path), err)
+		return nil, fmt.Errorf("%s: %w", s.locate(path), err)
 	case res.StatusCode == http.StatusOK:
-		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a node with --admin", srv.at(""))
+		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a node with --admin", s.locate(""))
 	}
-	why := detail(body)
+	why := readDetail(body)
 	if line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n"); why == "" && line != "" && strings.HasPrefix(kind, "text/plain") {
 		why = ": " + live.Printable(line[:min(len(line), 200)])
 	}
 	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
 		why += "; name the admin address of a node with --admin"
 	}
-	return nil, srv.refusal(path, res, why)
+	return nil, s.refusal(path, res, why)
 }
 
 // liveBody is a stream that ends when it is silent for too long.

@@ -1,4 +1,4 @@
-package main
+package remote
 
 import (
 	"io"
@@ -25,8 +25,8 @@ func TestUnreachableServers(t *testing.T) {
 	defer close(wait)
 	f := func(url string, timeout time.Duration, hint string) {
 		t.Helper()
-		srv := remote{url: url, timeout: timeout}
-		_, err := srv.ask("/v1/check", question{})
+		srv := Server{URL: url, Timeout: timeout}
+		_, err := srv.Ask("/v1/check", Question{})
 		if err == nil {
 			t.Fatalf("%s answered", url)
 		}
@@ -50,7 +50,7 @@ func TestServersAreNamedBriefly(t *testing.T) {
 		":8080":                    "http://:8080/v1/check",
 		"65536":                    "http://65536/v1/check", // a host: no such port
 	} {
-		if got := (&remote{url: given}).at("/v1/check"); got != want {
+		if got := (&Server{URL: given}).locate("/v1/check"); got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}

@@ -9,30 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/testing/terminaltest"
 )
-
-// hostileText holds what a terminal obeys: it writes the clipboard, sets the title,
-// clears the screen, goes back in the line, turns the direction of text, and begins
-// a line that looks like one of the program's.
-const hostileText = "a\x1b]52;c;ZXZpbA==\x07b\x1b]0;title\x1b\\c\x1b[2Jd\re\x9bf\u009bg\u202eh\u2066i\x7fj\nFORGED line"
-
-// obeyed returns the first character of text that a terminal would obey.
-func obeyed(text string) (rune, bool) {
-	for _, r := range text {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return r, true
-		}
-	}
-	return utf8.RuneError, !utf8.ValidString(text)
-}
 
 func checkClean(t *testing.T, what, text string) {
 	t.Helper()
-	if r, bad := obeyed(text); bad {
+	if r, bad := terminaltest.FindObeyed(text); bad {
 		t.Errorf("%s: %U reaches the terminal: %q", what, r, text)
 	}
 	for line := range strings.Lines(text) {
@@ -55,7 +39,7 @@ func TestFamilyTerminal(t *testing.T) {
 		return path
 	}
 	file("rules.yaml", "domain: api\ndescriptors:\n  - {key: user, limit: 1/hour}\n  - {key: user_agent, limit: 1/hour}\n")
-	quoted, err := json.Marshal(hostileText)
+	quoted, err := json.Marshal(terminaltest.Hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +48,7 @@ func TestFamilyTerminal(t *testing.T) {
 		fmt.Fprintf(&caddy, `{"level":"info","ts":%d.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"10.0.0.1","proto":"HTTP/1.1","method":"GET","host":"h","uri":"/a","headers":{"User-Agent":[%s]}},"user_id":%s,"duration":0.1,"size":1,"status":200}`+"\n", 1700000000+i, quoted, quoted)
 		fmt.Fprintf(&combined, "10.0.0.1 - %s [10/Oct/2023:13:55:%02d +0000] \"GET /a HTTP/1.1\" 200 1 \"-\" \"%s\"\n", "a\x1b[2J", i, "ua\x1b]0;x\x07")
 	}
-	logs := []string{file("caddy.log", caddy.String()), file("combined.log", combined.String()), file("bad.log", hostileText+"\n")}
+	logs := []string{file("caddy.log", caddy.String()), file("combined.log", combined.String()), file("bad.log", terminaltest.Hostile+"\n")}
 
 	answers := map[string]string{
 		"/v1/admin/audit": `{"changes":[{"number":1,"at":"2026-01-01T00:00:00Z","action":"ban","domain":"api","entries":[{"key":"user","value":TEXT}],"rule":"r","limit":"l","before":TEXT,"after":TEXT,"by":TEXT,"node":TEXT,"reason":TEXT}]}`,
@@ -107,23 +91,23 @@ func TestFamilyTerminal(t *testing.T) {
 			[]string{"replay", "--rules", rulesFile, "--against", rulesFile, log})
 	}
 	commands = append(commands,
-		[]string{"explain", "--rules", rulesFile, "--domain", "api", "user=" + hostileText},
-		[]string{"explain", "--json", "--rules", rulesFile, "--domain", "api", "user=" + hostileText},
-		[]string{"explain", "--rules", rulesFile, "--domain", hostileText, "user=x"},
-		[]string{"explain", "--rules", filepath.Join(dir, hostileText), "user=x"},
-		[]string{"check", filepath.Join(dir, hostileText)},
-		[]string{"check", file("hostile.yaml", "domain: \""+"a\\e]0;x\\a"+"\"\n"+hostileText+": 1\n")},
-		[]string{hostileText}, []string{"serve", "--" + hostileText}, []string{"serve", "--limit", hostileText},
+		[]string{"explain", "--rules", rulesFile, "--domain", "api", "user=" + terminaltest.Hostile},
+		[]string{"explain", "--json", "--rules", rulesFile, "--domain", "api", "user=" + terminaltest.Hostile},
+		[]string{"explain", "--rules", rulesFile, "--domain", terminaltest.Hostile, "user=x"},
+		[]string{"explain", "--rules", filepath.Join(dir, terminaltest.Hostile), "user=x"},
+		[]string{"check", filepath.Join(dir, terminaltest.Hostile)},
+		[]string{"check", file("hostile.yaml", "domain: \""+"a\\e]0;x\\a"+"\"\n"+terminaltest.Hostile+": 1\n")},
+		[]string{terminaltest.Hostile}, []string{"serve", "--" + terminaltest.Hostile}, []string{"serve", "--limit", terminaltest.Hostile},
 	)
 	for range 2 {
 		commands = append(commands,
 			[]string{"audit", "--admin", server.URL},
 			[]string{"audit", "--json", "--admin", server.URL},
-			[]string{"key", "inspect", "--admin", server.URL, "user=" + hostileText},
-			[]string{"key", "reset", "--admin", server.URL, "user=" + hostileText},
-			[]string{"key", "ban", "--admin", server.URL, "user=" + hostileText, "1h"},
-			[]string{"explain", "--admin", server.URL, "user=" + hostileText},
-			[]string{"take", "--http", server.URL, "user=" + hostileText},
+			[]string{"key", "inspect", "--admin", server.URL, "user=" + terminaltest.Hostile},
+			[]string{"key", "reset", "--admin", server.URL, "user=" + terminaltest.Hostile},
+			[]string{"key", "ban", "--admin", server.URL, "user=" + terminaltest.Hostile, "1h"},
+			[]string{"explain", "--admin", server.URL, "user=" + terminaltest.Hostile},
+			[]string{"take", "--http", server.URL, "user=" + terminaltest.Hostile},
 			[]string{"promote", "--admin", server.URL, "api/r", "--mode", "shadow"},
 			[]string{"shed", "--admin", server.URL},
 			[]string{"tail", "--admin", server.URL},
@@ -145,74 +129,4 @@ func TestFamilyTerminal(t *testing.T) {
 		}
 		checkClean(t, fmt.Sprintf("%q, errors", what), text)
 	}
-}
-
-// Writers that share a cleaner, such as a log and statistics, lose nothing and break no
-// line of each other.
-func TestCleanerOfSeveralWriters(t *testing.T) {
-	const lines = 200
-	var out bytes.Buffer
-	c := &cleaner{w: &out}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range lines {
-				if _, err := c.Write([]byte("a line\xe2")); err != nil {
-					t.Error(err)
-				}
-				if _, err := c.Write([]byte("\n")); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if n := strings.Count(out.String(), "a line"); n != 4*lines {
-		t.Errorf("%d of %d lines were written", n, 4*lines)
-	}
-	if n := strings.Count(out.String(), `\xe2`); n != 4*lines {
-		t.Errorf("%d of %d broken characters were written", n, 4*lines)
-	}
-}
-
-// FuzzCleaner: what is written in parts is what is written at once, nothing of it
-// is obeyed, and JSON stays the same JSON.
-func FuzzCleaner(f *testing.F) {
-	f.Add([]byte(hostileText), 3)
-	f.Add([]byte("é漢\U0001F600\u200d\xff\xf0\x9f"), 1)
-	f.Fuzz(func(t *testing.T, text []byte, step int) {
-		var whole, parts bytes.Buffer
-		if _, err := (&cleaner{w: &whole}).Write(append(text, ' ')); err != nil {
-			t.Fatal(err)
-		}
-		c := &cleaner{w: &parts}
-		for rest := append(text, ' '); len(rest) > 0; {
-			n := min(max(step%7, 1), len(rest))
-			if m, err := c.Write(rest[:n]); m != n || err != nil {
-				t.Fatalf("wrote %d of %d, %v", m, n, err)
-			}
-			rest = rest[n:]
-		}
-		if whole.String() != parts.String() {
-			t.Fatalf("%q at once, %q in parts", whole.String(), parts.String())
-		}
-		if r, bad := obeyed(whole.String()); bad {
-			t.Fatalf("%q: %U is obeyed", whole.String(), r)
-		}
-		doc, err := json.Marshal(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var clean bytes.Buffer
-		if _, err := (&cleaner{w: &clean}).Write(doc); err != nil {
-			t.Fatal(err)
-		}
-		var was, is string
-		if err := json.Unmarshal(doc, &was); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(clean.Bytes(), &is); err != nil || was != is {
-			t.Fatalf("%s became %s: %v", doc, clean.Bytes(), err)
-		}
-	})
 }

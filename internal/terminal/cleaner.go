@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -65,8 +65,9 @@ func (c *cleaner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// raw returns what w cleans and paints for: for a terminal that the program itself drives.
-func raw(w io.Writer) io.Writer {
+// Unwrap returns what w cleans and paints for, if Wrap made it: for a terminal that the program
+// itself drives.
+func Unwrap(w io.Writer) io.Writer {
 	if c, ok := w.(*cleaner); ok {
 		w = c.w
 	}

@@ -1,4 +1,6 @@
-package main
+// Package remote asks a running server for the subcommands: questions over HTTP and its live
+// stream, with errors that say what to do about a server that does not answer as it should.
+package remote
 
 import (
 	"bytes"
@@ -21,8 +23,8 @@ import (
 	"github.com/weirlimit/weir/internal/insight/live"
 )
 
-// question is the body of POST /v1/check.
-type question struct {
+// Question is the body of POST /v1/check.
+type Question struct {
 	Domain      string               `json:"domain,omitempty"`
 	Descriptors []questionDescriptor `json:"descriptors,omitempty"`
 	Cost        int64                `json:"cost,omitempty"`
@@ -35,8 +37,9 @@ type questionDescriptor struct {
 	Entries []weir.Entry `json:"entries"`
 }
 
-func newQuestion(domain string, ds []weir.Descriptor) question {
-	q := question{Domain: domain}
+// NewQuestion returns a question about descriptors.
+func NewQuestion(domain string, ds []weir.Descriptor) Question {
+	q := Question{Domain: domain}
 	for _, d := range ds {
 		q.Descriptors = append(q.Descriptors, questionDescriptor{d.Entries})
 	}
@@ -46,32 +49,32 @@ func newQuestion(domain string, ds []weir.Descriptor) question {
 // maxAnswer bounds what is read of a server's answer, in bytes.
 const maxAnswer = 4 << 20
 
-// remote is a running server.
-type remote struct {
-	url     string
-	token   string
-	timeout time.Duration
-	// flag names the server on the command line. Empty means --admin.
-	flag string
-	// behindUpstream: the server may be a gateway, whose upstream answers whoever is
+// Server is a running server.
+type Server struct {
+	URL     string
+	Token   string
+	Timeout time.Duration
+	// Flag names the server on the command line. Empty means --admin.
+	Flag string
+	// BehindUpstream: the server may be a gateway, whose upstream answers whoever is
 	// not trusted.
-	behindUpstream bool
+	BehindUpstream bool
 }
 
-// notTrusted ends errors about answers that are likely an upstream's.
-const notTrusted = ": if it forwards (--upstream), its API answers to the addresses that it is started with (--trust 127.0.0.1 for this machine) and to its admin token (--token here)"
+// NotTrusted ends errors about answers that are likely an upstream's.
+const NotTrusted = ": if it forwards (--upstream), its API answers to the addresses that it is started with (--trust 127.0.0.1 for this machine) and to its admin token (--token here)"
 
-// by returns the flag that names the server.
-func (s *remote) by() string { return cmp.Or(s.flag, "--admin") }
+// flagName returns the flag that names the server.
+func (s *Server) flagName() string { return cmp.Or(s.Flag, "--admin") }
 
-// ask posts q to a path of the server and returns the answer.
-func (s *remote) ask(path string, q question) ([]byte, error) {
-	return s.call(http.MethodPost, path, q)
+// Ask posts q to a path of the server and returns the answer.
+func (s *Server) Ask(path string, q Question) ([]byte, error) {
+	return s.callPath(http.MethodPost, path, q)
 }
 
-// at returns the URL of a path of the server. A port alone is one of this machine.
-func (s *remote) at(path string) string {
-	url := strings.TrimSuffix(s.url, "/")
+// locate returns the URL of a path of the server. A port alone is one of this machine.
+func (s *Server) locate(path string) string {
+	url := strings.TrimSuffix(s.URL, "/")
 	if _, err := strconv.ParseUint(url, 10, 16); err == nil {
 		url = "127.0.0.1:" + url
 	}
@@ -81,13 +84,13 @@ func (s *remote) at(path string) string {
 	return url + path
 }
 
-// send sends a request with the token.
-func (s *remote) send(req *http.Request) (*http.Response, error) {
-	if s.token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.token)
+// sendRequest sends a request with the token.
+func (s *Server) sendRequest(req *http.Request) (*http.Response, error) {
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
 	client := *http.DefaultClient
-	if s.behindUpstream { // a redirect is the upstream's
+	if s.BehindUpstream { // a redirect is the upstream's
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	res, err := client.Do(req)
@@ -97,10 +100,10 @@ func (s *remote) send(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// call sends a request whose body is q in JSON, nothing if q is nil, and returns
+// callPath sends a request whose body is q in JSON, nothing if q is nil, and returns
 // the answer.
-func (s *remote) call(method, path string, q any) ([]byte, error) {
-	url := s.at(path)
+func (s *Server) callPath(method, path string, q any) ([]byte, error) {
+	url := s.locate(path)
 	var data []byte
 	if q != nil {
 		var err error
@@ -108,14 +111,14 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.by(), err)
+		return nil, fmt.Errorf("%s: %w", s.flagName(), err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := s.send(req)
+	res, err := s.sendRequest(req)
 	if err != nil {
 		return nil, err
 	}
@@ -125,34 +128,34 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		err := s.refusal(path, res, detail(body))
-		if s.behindUpstream && !fromAPI(res) {
-			err = fmt.Errorf("%w%s", err, notTrusted)
+		err := s.refusal(path, res, readDetail(body))
+		if s.BehindUpstream && !fromAPI(res) {
+			err = fmt.Errorf("%w%s", err, NotTrusted)
 		}
 		return nil, err
 	}
 	return body, nil
 }
 
-// read calls, and reads the answer into what the words say. It returns the answer as it
+// Read calls, and reads the answer into what the words say. It returns the answer as it
 // came too.
-func (s *remote) read(method, path string, q, into any, what string) ([]byte, error) {
-	answer, err := s.call(method, path, q)
+func (s *Server) Read(method, path string, q, into any, what string) ([]byte, error) {
+	answer, err := s.callPath(method, path, q)
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return nil, fmt.Errorf("%s: the response is not %s: %w", s.url, what, err)
+		return nil, fmt.Errorf("%s: the response is not %s: %w", s.URL, what, err)
 	}
 	return answer, nil
 }
 
 // refusal is the error of an answer that is not what was asked for, and why.
-func (s *remote) refusal(path string, res *http.Response, why string) error {
+func (s *Server) refusal(path string, res *http.Response, why string) error {
 	if res.Header.Get("WWW-Authenticate") == guesses.AdminRealm {
 		why = ": admin token missing or wrong: give --token-file FILE, or set WEIR_ADMIN_TOKEN"
 	}
-	return fmt.Errorf("%s responded %s%s", s.at(path), res.Status, why)
+	return fmt.Errorf("%s responded %s%s", s.locate(path), res.Status, why)
 }
 
 // fromAPI reports whether an answer that is no decision is of the API, and not of a
@@ -166,9 +169,9 @@ func fromAPI(res *http.Response) bool {
 }
 
 // unreachable says what to do about a server that could not be asked.
-func (s *remote) unreachable(err error) string {
+func (s *Server) unreachable(err error) string {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return ": is `weir serve` running there? name another server with " + s.by()
+		return ": is `weir serve` running there? name another server with " + s.flagName()
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return ": name the file of its authority in the environment variable SSL_CERT_FILE"
@@ -179,8 +182,8 @@ func (s *remote) unreachable(err error) string {
 // flagField finds the field of a body at fault that a flag gives.
 var flagField = regexp.MustCompile(`^#/(cost|domain|lease|limit|reason): `)
 
-// detail returns what a problem document says, after a colon.
-func detail(body []byte) string {
+// readDetail returns what a problem document says, after a colon.
+func readDetail(body []byte) string {
 	var problem struct {
 		Detail string `json:"detail"`
 	}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -68,15 +68,25 @@ func paint(line []byte) []byte {
 	return line
 }
 
-// wantsColour reports whether w is a terminal that has colours, or colours are forced, and
+// WantsColour reports whether w is a terminal that has colours, or colours are forced, and
 // nobody has said no to them: see https://no-color.org and https://bixense.com/clicolors.
-func wantsColour(w io.Writer) bool {
+func WantsColour(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" {
 		return false
 	}
 	// Forced or not, a terminal may have to be asked to show them.
 	f, isFile := w.(*os.File)
-	shown := isFile && isTerminal(f) && os.Getenv("TERM") != "dumb" && showColours(f)
+	shown := isFile && IsTerminal(f) && os.Getenv("TERM") != "dumb" && showColours(f)
 	force := os.Getenv("CLICOLOR_FORCE")
 	return shown || force != "" && force != "0"
+}
+
+// IsTerminal reports whether somebody watches what is written to w.
+func IsTerminal(w io.Writer) bool {
+	f, ok := Unwrap(w).(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
 }
