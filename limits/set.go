@@ -17,7 +17,8 @@ type Set struct {
 	domains map[string]*domain
 	// first is one of domains: most sets have no other.
 	first *domain
-	rules []*Rule
+	// written are those of rules that are written in files.
+	rules, written []*Rule
 }
 
 var _ weir.Rules = (*Set)(nil)
@@ -44,6 +45,11 @@ func NewSet(layers ...*Layer) *Set {
 		}
 		d.layers = append(d.layers, l)
 		s.rules = append(s.rules, l.all...)
+		for _, r := range l.all {
+			if r.File != "" {
+				s.written = append(s.written, r)
+			}
+		}
 	}
 	for _, d := range s.domains {
 		d.listKeys()
@@ -54,10 +60,9 @@ func NewSet(layers ...*Layer) *Set {
 // Rules returns every rule, in the order of the layers. It must not be changed.
 func (s *Set) Rules() []*Rule { return s.rules }
 
-// FileRules returns the rules that are written in files.
-func (s *Set) FileRules() []*Rule {
-	return slices.DeleteFunc(slices.Clone(s.rules), func(r *Rule) bool { return r.File == "" })
-}
+// FileRules returns the rules that are written in files, in the order of the layers. It must
+// not be changed.
+func (s *Set) FileRules() []*Rule { return s.written }
 
 // Files returns the names of the files that the rules are written in.
 func (s *Set) Files() []string {

@@ -19,7 +19,7 @@ import (
 // of which every file named *.yaml or *.yml is read, but for those whose names
 // begin with a dot; symbolic links are followed, directories in it are not. It
 // is all or nothing: the error is Errors, with all faults of all files, unless
-// a file could not be read at all.
+// a file could not be read at all. Warnings are not looked for: Check does.
 func Load(paths []string, opt Options) (*limits.Set, error) {
 	opt = opt.orDefaults()
 	sources, err := readAll(paths, opt)
