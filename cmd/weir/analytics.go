@@ -8,11 +8,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 )
 
 type analyticsCmd struct {
-	server.AnalyticsConfig `embed:""`
+	config.AnalyticsProcess `embed:""`
 }
 
 // Run counts until a signal ends it.
@@ -22,7 +23,7 @@ func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	}
 	log := server.NewLogger(s.err, c.Log)
 	warnOfStrayEnv(k, log)
-	srv, err := server.NewAnalytics(&c.AnalyticsConfig, readBuild(), log)
+	srv, err := server.NewAnalytics(&c.AnalyticsProcess, readBuild(), log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
@@ -119,7 +120,7 @@ func (c *checkCmd) sortPaths() error {
 	}
 	for _, path := range c.Paths {
 		switch {
-		case !server.IsConfig(path):
+		case !config.IsConfig(path):
 		case len(c.Paths) > 1:
 			return fmt.Errorf("check: %s is a configuration, which names its rules: leave the other files out", path)
 		default:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/figures"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // flagColumn is the width of the flags in the help of serve, in columns.
@@ -39,7 +39,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 			group = f.Group.Title
 			fmt.Fprintf(&b, "\n%s\n", group)
 		}
-		line := server.Summarize(f.Help)
+		line := config.Summarize(f.Help)
 		if f.Default != "" && f.Default != "0" && f.Default != "0s" && f.Default != "false" {
 			line += " [" + f.Default + "]"
 		}
@@ -97,7 +97,7 @@ func usageOf(f *kong.Flag) string {
 func printConfigKeys(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("Keys of the configuration file of weir serve, given with --config FILE. The list\nroutes and the section shed are described in docs/reference/generated/configuration.md.\n")
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		fmt.Fprintf(&b, "\n%s", s.Key)
 		if s.Default != "" {
 			fmt.Fprintf(&b, " [%s]", s.Default)

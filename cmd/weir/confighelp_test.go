@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // The help of serve fits two screens, describes the 20 flags that people need, and names the
@@ -28,7 +28,7 @@ func TestServeHelpIsShort(t *testing.T) {
 	if len(lines) > mostLines || described > mostDescribed || described+named > mostFlags {
 		t.Errorf("%d lines, %d flags described and %d named", len(lines), described, named)
 	}
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		if n := len(regexp.MustCompile(`(?m)^  (--\S+ )*--`+s.Flag+`(=\S+)?( |$)`).FindAllString(out, -1)); s.Flag != "" && n != 1 {
 			t.Errorf("%s: --%s is there %d times", s.Key, s.Flag, n)
 		}
@@ -67,7 +67,7 @@ func TestMovedSettings(t *testing.T) {
 	}
 	keys := list.String()
 	moved := 0
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		if !strings.Contains(keys, "\n"+s.Key) {
 			t.Errorf("weir help config does not list %s", s.Key)
 		}

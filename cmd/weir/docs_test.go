@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // invocation finds a command line of weir in text: at the start of a line,
@@ -140,7 +140,7 @@ var (
 // without a flag by their key or variable, and use no word of the code.
 func TestTextsNameWhatPeopleKnow(t *testing.T) {
 	var gone []string
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		if name, ok := strings.CutPrefix(s.Env(), "WEIR_"); ok && s.Flag == "" {
 			gone = append(gone, strings.ToLower(strings.ReplaceAll(name, "_", "-")))
 		}

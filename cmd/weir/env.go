@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/spell"
 )
 
@@ -31,7 +31,7 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 			known = append(known, f.Tag.Envs...)
 		}
 	}
-	for _, setting := range server.Settings() {
+	for _, setting := range config.Settings() {
 		known = append(known, setting.Env())
 	}
 	if stray := strayEnv(os.Environ(), known); stray != "" {
@@ -44,13 +44,13 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 // none of them, with what was meant, or nothing.
 func strayEnv(variables, known []string) string {
 	var stray []string
-	moved := server.Settings()
+	moved := config.Settings()
 	for _, v := range variables {
 		name, _, _ := strings.Cut(v, "=")
 		if !strings.HasPrefix(strings.ToUpper(name), "WEIR_") || slices.Contains(known, name) || linked.MatchString(v) {
 			continue
 		}
-		if i := slices.IndexFunc(moved, func(s server.Setting) bool { return s.OldEnv() == name }); i >= 0 {
+		if i := slices.IndexFunc(moved, func(s config.Setting) bool { return s.OldEnv() == name }); i >= 0 {
 			stray = append(stray, name+" ("+whereMoved(moved[i])+")")
 			continue
 		}

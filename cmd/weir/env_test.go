@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 )
 
@@ -28,7 +28,7 @@ func TestVariablesAreAsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		if s.Flag == "" {
 			if s.Env() != "" {
 				t.Run(s.Env(), func(t *testing.T) { checkVariable(t, s) })
@@ -43,7 +43,7 @@ func TestVariablesAreAsDocumented(t *testing.T) {
 
 // checkVariable checks that the variable of a setting without a flag sets what the file does,
 // and that it is named where its value cannot be.
-func checkVariable(t *testing.T, s server.Setting) {
+func checkVariable(t *testing.T, s config.Setting) {
 	none := func(string) bool { return false }
 	path, taken := filepath.Join(t.TempDir(), "weir.yaml"), 0
 	for _, value := range []string{"7", "7s", "true"} {
@@ -51,9 +51,9 @@ func checkVariable(t *testing.T, s server.Setting) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fromFile, err := server.Layer(path, server.Defaults(), none)
+		fromFile, err := config.Layer(path, config.Defaults(), none)
 		t.Setenv(s.Env(), value)
-		fromVariable, variableErr := server.Layer("", server.Defaults(), none)
+		fromVariable, variableErr := config.Layer("", config.Defaults(), none)
 		if err := os.Unsetenv(s.Env()); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func checkVariable(t *testing.T, s server.Setting) {
 			t.Errorf("%q: %v from the file, %v from the variable", value, err, variableErr)
 		case err != nil && !strings.Contains(variableErr.Error(), s.Env()):
 			t.Errorf("%q: the error does not name the variable: %v", value, variableErr)
-		case err == nil && (!reflect.DeepEqual(fromFile, fromVariable) || reflect.DeepEqual(fromFile, server.Defaults())):
+		case err == nil && (!reflect.DeepEqual(fromFile, fromVariable) || reflect.DeepEqual(fromFile, config.Defaults())):
 			t.Errorf("%q does not set it, or other things", value)
 		case err == nil:
 			taken++
@@ -78,7 +78,7 @@ func checkVariable(t *testing.T, s server.Setting) {
 func TestFamilyStrayVariables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seeding.Of(t), 0))
 	var known []string
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		if s.Flag != "" {
 			known = append(known, s.Env())
 		}

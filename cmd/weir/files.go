@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -40,8 +41,8 @@ func isYAML(name string) bool {
 }
 
 // loadConfig reads a configuration of weir serve.
-func loadConfig(file string) (*server.Config, error) {
-	conf := server.Defaults()
+func loadConfig(file string) (*config.Config, error) {
+	conf := config.Defaults()
 	return conf, conf.Load(file)
 }
 

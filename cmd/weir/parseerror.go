@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // unknownFlag finds the flag in the error for one that there is not.
@@ -52,7 +52,7 @@ func explainParseError(err error) error {
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
 		words := commandOf(pe.Context)
-		s, moved := server.FindMoved(m[1])
+		s, moved := config.FindMoved(m[1])
 		switch {
 		case moved && words == "weir serve":
 			return errors.New("--" + m[1] + " " + whereMoved(s))
@@ -89,7 +89,7 @@ var otherCommands = map[string]string{
 }
 
 // whereMoved says where the setting of an old flag or variable is now.
-func whereMoved(s server.Setting) string {
+func whereMoved(s config.Setting) string {
 	switch {
 	case s.Flag != "":
 		return fmt.Sprintf("is now --%s (%s in the configuration file)", s.Flag, s.Key)

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/replay"
-	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -15,7 +15,7 @@ type replayCmd struct {
 	Against []string          `name:"against" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to compare them with, or a configuration; can be given several times."`
 	Set     map[string]string `name:"set" env:"-" mapsep:"none" placeholder:"KEY=VALUE" help:"Give an entry the same value in each request: generic_key=api; can be given several times."`
 	Domain  string            `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the requests. None means the only one of the rules."`
-	Memory  server.Bytes      `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
+	Memory  config.Bytes      `name:"memory" env:"-" placeholder:"SIZE" help:"Most memory for the state of each set of rules."`
 	JSON    bool              `name:"json" help:"Print as JSON."`
 }
 
@@ -54,7 +54,7 @@ func (c *replayCmd) Run(s streams) (err error) {
 // load reads rules, or the configuration that the one file is, which are to be tried as
 // what. The caller calls end.
 func (c *replayCmd) load(files []string, what string) (_ *replay.Tried, end func() error, err error) {
-	if len(files) == 1 && server.IsConfig(files[0]) {
+	if len(files) == 1 && config.IsConfig(files[0]) {
 		if c.Domain != "" {
 			return nil, nil, fmt.Errorf("replay: %s is a configuration, which names its domain: leave out --domain", files[0])
 		}

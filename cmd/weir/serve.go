@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -19,7 +20,7 @@ type serveCmd struct {
 	PrintConfig bool     `name:"print-config" help:"Print the configuration that results, and exit. It leaves secrets out."`
 	Changed     bool     `name:"changed" more:"" env:"-" help:"With --print-config: print only what differs from the defaults."`
 
-	server.Config `embed:""`
+	config.Config `embed:""`
 }
 
 // Run serves until a signal ends it.
@@ -28,7 +29,7 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	conf, err := server.Layer(c.ConfigFile, &c.Config, isSet)
+	conf, err := config.Layer(c.ConfigFile, &c.Config, isSet)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (c *serveCmd) takeFiles(isSet func(string) bool) (func(string) bool, error)
 	rules := ""
 	for _, file := range c.Files {
 		to, what := &rules, "rules file, or give a directory"
-		if server.IsConfig(file) {
+		if config.IsConfig(file) {
 			to, what = &c.ConfigFile, "configuration"
 		}
 		if *to != "" || to == &rules && isSet("rules") {
@@ -78,12 +79,12 @@ func (c *serveCmd) takeFiles(isSet func(string) bool) (func(string) bool, error)
 }
 
 // print prints a configuration that a node would start with.
-func (c *serveCmd) print(s streams, conf *server.Config) error {
-	if err := conf.CheckStart(); err != nil {
+func (c *serveCmd) print(s streams, conf *config.Config) error {
+	if err := server.CheckStart(conf); err != nil {
 		return err
 	}
 	if c.Changed {
-		return server.PrintChanged(s.out, conf)
+		return config.PrintChanged(s.out, conf)
 	}
 	return conf.Print(s.out)
 }

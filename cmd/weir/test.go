@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/replay/cases"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 type testCmd struct {
@@ -39,7 +39,7 @@ func (c *testCmd) play() (all []cases.Result, err error) {
 	var files []string
 	for _, name := range c.Files {
 		switch {
-		case !server.IsConfig(name):
+		case !config.IsConfig(name):
 			files = append(files, name)
 		case c.Config != "":
 			return nil, fmt.Errorf("test: %s and %s are both configurations: give one", c.Config, name)

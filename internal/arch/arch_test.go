@@ -58,6 +58,9 @@ var floors = [][]string{
 		"internal/insight/analytics",
 	},
 	{
+		"internal/config",
+	},
+	{
 		"internal/server",
 	},
 	{

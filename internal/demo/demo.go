@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/server"
 )
@@ -90,15 +91,15 @@ func Run(ctx context.Context, opt Options) (err error) {
 }
 
 // configure writes the files of the demo into a folder and returns the configuration.
-func configure(opt *Options, folder, upstream string) (*server.Config, error) {
-	config, limits := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "rules.yaml")
-	for path, text := range map[string][]byte{config: configText, limits: rulesText} {
+func configure(opt *Options, folder, upstream string) (*config.Config, error) {
+	file, limits := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "rules.yaml")
+	for path, text := range map[string][]byte{file: configText, limits: rulesText} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			return nil, err
 		}
 	}
-	conf := server.Defaults()
-	if err := conf.Load(config); err != nil {
+	conf := config.Defaults()
+	if err := conf.Load(file); err != nil {
 		return nil, err
 	}
 	var err error
@@ -127,7 +128,7 @@ func onLoopback(flag, text string) (string, error) {
 
 // perform plays the last hour, says where to look, and goes on until ctx ends or the demo
 // is over.
-func perform(ctx context.Context, opt *Options, conf *server.Config, queue event.Queue, r server.Ready) error {
+func perform(ctx context.Context, opt *Options, conf *config.Config, queue event.Queue, r server.Ready) error {
 	start := time.Now()
 	clients := newCrowd(start, opt.Seed)
 	_, err := fmt.Fprintln(opt.Out, "Playing an hour of made-up clients; this takes some seconds.")
@@ -152,7 +153,7 @@ func perform(ctx context.Context, opt *Options, conf *server.Config, queue event
 }
 
 // remember plays the hour before the start and hands its events to the node's analytics.
-func (c *crowd) remember(ctx context.Context, conf *server.Config, queue event.Queue, url string) error {
+func (c *crowd) remember(ctx context.Context, conf *config.Config, queue event.Queue, url string) error {
 	handed := &batches{queue: queue}
 	earlier, err := newPast(c.start.Add(-history), conf.Rules, event.Options{
 		Queue: handed, Node: conf.Events.Node, Unhashed: conf.Events.Unhashed, Sample: conf.Events.Sample, RollupEvery: 10 * time.Second,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
@@ -128,15 +129,15 @@ func openAdmin(s *Server) (frontend, error) {
 	if c.Listen == "" {
 		return frontend{}, nil
 	}
-	addr := withHost(c.Listen, onLoopback)
-	if s.token == "" && !loopbackListen(addr) {
+	addr := config.WithHost(c.Listen, config.Loopback)
+	if s.token == "" && !config.IsLoopback(addr) {
 		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
 	}
 	cert, err := s.certs.open(c.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}
-	if s.token != "" && cert == nil && !loopbackListen(addr) {
+	if s.token != "" && cert == nil && !config.IsLoopback(addr) {
 		s.log.Warn("admin token is sent in clear text; set admin.tls", "addr", c.Listen)
 	}
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Guesses: s.guesses, Log: s.log}); err != nil {

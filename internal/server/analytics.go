@@ -16,71 +16,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/redact"
 )
-
-// Analytics configures what is kept of events and asked about.
-type Analytics struct {
-	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database of analytics and the dashboard. It keeps events for /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/reference/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as other processes would miss what is taken out of it."`
-	KeepMinutes       time.Duration `yaml:"retention_minutes" name:"analytics-retention-minutes" kong:"-" was:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the minute. 0 means 168h, a week; 24h in memory."`
-	KeepHours         time.Duration `yaml:"retention_hours" name:"analytics-retention-hours" kong:"-" was:"analytics-keep-hours" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the hour. 0 means 2160h, 90 days; 24h in memory."`
-	KeepDays          time.Duration `yaml:"retention_days" name:"analytics-retention-days" kong:"-" was:"analytics-keep-days" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the day. 0 means 26280h, three years; 24h in memory."`
-	KeepClientMinutes time.Duration `yaml:"retention_client_minutes" name:"analytics-retention-client-minutes" kong:"-" was:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of clients by the minute. 0 means 48h; 24h in memory."`
-	KeepClientHours   time.Duration `yaml:"retention_client_hours" name:"analytics-retention-client-hours" kong:"-" was:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of clients by the hour. 0 means 720h, 30 days; 24h in memory."`
-	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" kong:"-" default:"0" placeholder:"N" least:"10" most:"100000" or:"0" help:"Most clients of a limit in a minute or an hour. 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
-	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" kong:"-" default:"0" placeholder:"BYTES" help:"Most bytes of all rows; above it the oldest are deleted. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
-}
 
 // openDatabase opens the database at a URL. A database that is reached is made ready. With
 // an error what is returned is nothing to use or to close.
 type openDatabase func(ctx context.Context, url string) (rows.Database, error)
 
-// databaseKind is a database that keeps what events tell.
-type databaseKind struct {
+// database is how a database is opened that keeps what events tell.
+type database struct {
 	open openDatabase
 	// late reports whether what went wrong may pass by itself. Nil means nothing may.
 	late func(error) bool
 }
 
-// analyticsMemory keeps rows in this process.
-const analyticsMemory = "memory:"
-
-// kind returns the database that the URL names.
-func (a *Analytics) kind() (databaseKind, error) {
-	const flag = "--analytics (analytics.url)"
-	if rest, ok := strings.CutPrefix(a.URL, analyticsMemory); ok && rest != "" {
-		return databaseKind{}, fmt.Errorf("%s: memory: takes nothing: leave %q out", flag, rest)
-	}
-	return kindOf(flag, "sqlite:weir.db, or memory: or off", a.URL, databases)
-}
-
-// options returns what the service is made with.
-func (a *Analytics) options(log *slog.Logger) analytics.Options {
-	return analytics.Options{Log: log, Bounds: rows.Bounds{
-		KeepMinutes: a.KeepMinutes, KeepHours: a.KeepHours, KeepDays: a.KeepDays,
-		KeepClientMinutes: a.KeepClientMinutes, KeepClientHours: a.KeepClientHours,
-		MaxClients: int(a.MaxClients), MaxBytes: int64(a.MaxBytes),
-	}}
-}
-
-// check reports what is wrong with a that can be seen without opening anything.
-func (a *Analytics) check() error {
-	if a.URL == eventsOff {
-		return nil
-	}
-	_, err := a.kind()
-	return err
-}
-
 // analyticsService runs the service on a database that may come later. Safe for concurrent use.
 type analyticsService struct {
-	conf   *Analytics
-	kind   databaseKind
+	conf   *config.Analytics
+	kind   database
 	source event.Source
 	log    *slog.Logger
 	// register is given the service's metrics.
@@ -113,22 +71,22 @@ const (
 
 // newAnalyticsService opens the database. One in memory is opened when it runs, and one that
 // is away is tried again; other errors are returned.
-func newAnalyticsService(conf *Analytics, source event.Source, log *slog.Logger, register func(prometheus.Collector) error) (*analyticsService, error) {
-	kind, err := conf.kind()
+func newAnalyticsService(conf *config.Analytics, source event.Source, log *slog.Logger, register func(prometheus.Collector) error) (*analyticsService, error) {
+	kind, err := conf.DatabaseKind()
 	if err != nil {
 		return nil, err
 	}
-	a := &analyticsService{conf: conf, kind: kind, source: source, log: log, register: register}
+	a := &analyticsService{conf: conf, kind: databases[kind], source: source, log: log, register: register}
 	if c := analytics.SourceCollector(source); c != nil {
 		if err := register(c); err != nil {
 			return nil, errors.Join(err, a.close())
 		}
 	}
-	if conf.URL == analyticsMemory {
+	if conf.URL == config.AnalyticsMemory {
 		return a, nil
 	}
 	if err := a.open(context.Background()); err != nil {
-		if kind.late == nil || !kind.late(err) {
+		if a.kind.late == nil || !a.kind.late(err) {
 			return nil, fmt.Errorf("--analytics: %w", errors.Join(err, a.close()))
 		}
 		log.Warn("started without the analytics database; will retry, events wait in the queue", "err", err)
@@ -147,7 +105,7 @@ func (a *analyticsService) open(ctx context.Context) error {
 		}
 		a.db = db
 	}
-	service, err := analytics.New(a.db, a.conf.options(a.log))
+	service, err := analytics.New(a.db, a.conf.Options(a.log))
 	if err == nil {
 		err = a.register(service.Collector())
 	}
@@ -173,7 +131,7 @@ func (a *analyticsService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *analyticsService) alarm() string {
 	s := a.service.Load()
 	switch {
-	case s == nil && a.conf.URL != analyticsMemory:
+	case s == nil && a.conf.URL != config.AnalyticsMemory:
 		return "no decision is counted yet: the database of analytics is not open"
 	case s == nil:
 		return ""
@@ -207,7 +165,7 @@ func (a *analyticsService) run() {
 
 // openLate opens the database, however often that has to be tried, until ctx ends.
 func (a *analyticsService) openLate(ctx context.Context) bool {
-	awaited := a.conf.URL != analyticsMemory
+	awaited := a.conf.URL != config.AnalyticsMemory
 	opened := openAtLast(ctx, openAgain, "", a.open, func(err error) {
 		awaited = true
 		a.log.Warn("analytics database unavailable; will retry", "err", err)
@@ -248,26 +206,18 @@ func (a *analyticsService) close() error {
 // analyticsPath is where questions are asked.
 const analyticsPath = "/v1/analytics/"
 
-// checkAnalytics reports what makes no sense in the section analytics.
-func (c *Config) checkAnalytics() error {
-	if c.Events.URL == eventsOff && c.Analytics.URL != eventsOff && c.Analytics.URL != analyticsMemory {
-		return fmt.Errorf("--analytics %s has nothing to keep: leave --events off out", redact.URL(c.Analytics.URL))
-	}
-	return c.Analytics.check()
-}
-
 // openAnalytics makes what keeps events, from the queue that they go to.
 func (s *Server) openAnalytics() (err error) {
-	if s.events == nil || !s.conf.keeps() {
+	if s.events == nil || !s.conf.KeepsEvents() {
 		return nil
 	}
 	var source event.Source = s.events.local
 	if s.events.local == nil {
-		kind, err := queueOf("--events", s.conf.Events.URL)
+		kind, err := config.FindQueueKind("--events", s.conf.Events.URL)
 		if err != nil {
 			return err
 		}
-		if source, err = kind.consume(s.conf.Events.URL, s.log); err != nil {
+		if source, err = queues[kind].consume(s.conf.Events.URL, s.log); err != nil {
 			return fmt.Errorf("--events: %w", err)
 		}
 	}
@@ -291,7 +241,7 @@ func (s *Server) analyticsHandler() http.Handler {
 	if s.analytics == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			why := "nothing is kept: see --analytics"
-			if e := &s.conf.Events; e.URL != eventsOff && !e.here() && s.conf.Analytics.URL == analyticsMemory {
+			if e := &s.conf.Events; e.URL != config.Off && !e.IsLocal() && s.conf.Analytics.URL == config.AnalyticsMemory {
 				why = "events go to a queue: ask the weir analytics that takes them out of it, or give --analytics sqlite:PATH or postgres://..."
 			}
 			answer.Problem{Status: http.StatusNotFound, Detail: why}.Write(w)
@@ -302,7 +252,7 @@ func (s *Server) analyticsHandler() http.Handler {
 
 // openSQLite opens sqlite:PATH, which sqlite:///PATH is too, or one in memory.
 func openSQLite(ctx context.Context, url string) (rows.Database, error) {
-	if url == analyticsMemory {
+	if url == config.AnalyticsMemory {
 		return sqlite.Open(ctx, sqlite.Memory)
 	}
 	return sqlite.Open(ctx, strings.TrimPrefix(strings.TrimPrefix(url, "sqlite:"), "//"))

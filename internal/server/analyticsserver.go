@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,55 +15,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// AnalyticsConfig is everything that a process of analytics is told.
-type AnalyticsConfig struct {
-	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
-	Analytics `embed:""`
-	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"[HOST:]PORT" help:"Address of /v1/analytics/, metrics and health. A port alone is on 127.0.0.1."`
-	Token     Secret `name:"admin-token" kong:"-" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
-	TokenFile string `name:"admin-token-file" placeholder:"FILE" help:"File that holds the token, in place of WEIR_ADMIN_TOKEN."`
-	TLS       TLS    `embed:"" prefix:"tls-"`
-	Log       Log    `embed:""`
-}
-
-// ReadVariables sets what has no flag, by its environment variable or its default.
-func (c *AnalyticsConfig) ReadVariables() error {
-	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
-		if s.Flag == "" {
-			setDefault(s, v)
-		}
-	})
-	return readVariables(c)
-}
-
-// check reports what is wrong with c that can be seen without opening anything.
-func (c *AnalyticsConfig) check() error {
-	var errs []error
-	if _, err := queueOf("--events", c.Events); err != nil {
-		errs = append(errs, fmt.Errorf("%w; events that stay in a server are kept by weir serve", err))
-	}
-	if c.URL == eventsOff {
-		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://HOST/DATABASE"))
-	}
-	errs = append(errs, c.TLS.check("tls"), c.admin().check(), c.Analytics.check(), c.Log.check())
-	return errors.Join(append(errs, checkBounds(&c.Analytics, "analytics.", func(string) bool { return true })...)...)
-}
-
-// address returns where to listen.
-func (c *AnalyticsConfig) address() string { return withHost(c.Listen, onLoopback) }
-
-// admin returns what operators are let in by.
-func (c *AnalyticsConfig) admin() *Admin { return &Admin{Token: c.Token, TokenFile: c.TokenFile} }
-
 // AnalyticsServer is analytics as a process of its own. Safe for concurrent use.
 type AnalyticsServer struct {
-	conf      *AnalyticsConfig
+	conf      *config.AnalyticsProcess
 	build     Build
 	log       *slog.Logger
 	token     string
@@ -81,8 +41,8 @@ type AnalyticsServer struct {
 
 // NewAnalytics makes a process of analytics; it takes nothing out of the queue until
 // Run. The caller must Run it, or Close it.
-func NewAnalytics(conf *AnalyticsConfig, build Build, log *slog.Logger) (*AnalyticsServer, error) {
-	if err := conf.check(); err != nil {
+func NewAnalytics(conf *config.AnalyticsProcess, build Build, log *slog.Logger) (*AnalyticsServer, error) {
+	if err := conf.Check(); err != nil {
 		return nil, err
 	}
 	s := &AnalyticsServer{conf: conf, build: build, log: log, certs: certificates{log: log}, registry: prometheus.NewRegistry()}
@@ -94,10 +54,10 @@ func NewAnalytics(conf *AnalyticsConfig, build Build, log *slog.Logger) (*Analyt
 }
 
 func (s *AnalyticsServer) open() (err error) {
-	if s.token, err = s.conf.admin().token(); err != nil {
+	if s.token, err = s.conf.Admin().ReadToken(); err != nil {
 		return err
 	}
-	loopback := loopbackListen(s.conf.address())
+	loopback := config.IsLoopback(s.conf.Address())
 	if s.token == "" && !loopback {
 		return fmt.Errorf("--listen %s can be reached from other machines and there is no token: give --admin-token-file FILE, or listen on 127.0.0.1", s.conf.Listen)
 	}
@@ -114,15 +74,15 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Guesses: s.guesses, Log: s.log}); err != nil {
 		return err
 	}
-	kind, err := queueOf("--events", s.conf.Events)
+	kind, err := config.FindQueueKind("--events", s.conf.Events)
 	if err != nil {
 		return err
 	}
 	var source event.Source
-	if source, err = kind.consume(s.conf.Events, s.log); err != nil {
+	if source, err = queues[kind].consume(s.conf.Events, s.log); err != nil {
 		return fmt.Errorf("--events: %w", err)
 	}
-	if s.conf.URL == analyticsMemory {
+	if s.conf.URL == config.AnalyticsMemory {
 		s.log.Warn("events of the queue are kept in memory and lost with this process; set --analytics sqlite:PATH or postgres://...")
 	}
 	if s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.registry.Register); err == nil {
@@ -173,12 +133,12 @@ func (s *AnalyticsServer) handler() http.Handler {
 // queue. ready is called once with the URL when the listener is open; nil means
 // nobody is told.
 func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error {
-	ln, err := listenOn(s.conf.address())
+	ln, err := listenOn(s.conf.Address())
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: give another address with --listen", err), s.Close())
 	}
 	const maxConns = 256
-	srv := newOperatorServer(s.handler(), Defaults().HTTP, s.cert, 5*time.Second, s.log)
+	srv := newOperatorServer(s.handler(), config.Defaults().HTTP, s.cert, 5*time.Second, s.log)
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watchers sync.WaitGroup
 	defer watchers.Wait()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -96,7 +97,7 @@ response:
 
 // A setting that is wrong stops the node, and the error names it.
 func TestAnswerSettingsAreChecked(t *testing.T) {
-	f := func(change func(*server.Answer), want ...string) {
+	f := func(change func(*config.Answer), want ...string) {
 		t.Helper()
 		c := local("1/hour by ip")
 		change(&c.Answer)
@@ -112,18 +113,18 @@ func TestAnswerSettingsAreChecked(t *testing.T) {
 			}
 		}
 	}
-	f(func(a *server.Answer) { a.Headers = []string{"ietf-09"} }, `"ietf-09"`, "ietf-08")
-	f(func(a *server.Answer) { a.Headers = []string{"ietf-08", "ietf-07"} }, "two fields are named")
-	f(func(a *server.Answer) { a.Names = []string{"X-RateLimit-Limit"} }, "FIELD=NAME")
-	f(func(a *server.Answer) { a.Names = []string{"X-RateLimit-Limit=a", "X-RateLimit-Limit=b"} }, "each field once")
-	f(func(a *server.Answer) { a.Names = []string{"X-RateLimit-Limit=Set-Cookie"} }, "another meaning")
-	f(func(a *server.Answer) { a.Reset = "tomorrow" }, `"tomorrow"`, "http_date")
-	f(func(a *server.Answer) { a.Jitter = 101 }, "0 to 100")
-	f(func(a *server.Answer) { a.Jitter = -1 << 62 }, "0 to 100")
-	f(func(a *server.Answer) { a.Status = 200 }, "400 to 599")
-	f(func(a *server.Answer) { a.Status = 0 }, "400 to 599")
-	f(func(a *server.Answer) { a.Status = 1<<32 + 429 }, "400 to 599")
-	f(func(a *server.Answer) { a.PartitionKeyFile = write(t, "key", "short") }, "at least 16")
-	f(func(a *server.Answer) { a.PartitionKeyFile = write(t, "key", "") }, "response.partition_key_file", "empty")
-	f(func(a *server.Answer) { a.PartitionKeyFile = "gone" }, "response.partition_key_file", "gone")
+	f(func(a *config.Answer) { a.Headers = []string{"ietf-09"} }, `"ietf-09"`, "ietf-08")
+	f(func(a *config.Answer) { a.Headers = []string{"ietf-08", "ietf-07"} }, "two fields are named")
+	f(func(a *config.Answer) { a.Names = []string{"X-RateLimit-Limit"} }, "FIELD=NAME")
+	f(func(a *config.Answer) { a.Names = []string{"X-RateLimit-Limit=a", "X-RateLimit-Limit=b"} }, "each field once")
+	f(func(a *config.Answer) { a.Names = []string{"X-RateLimit-Limit=Set-Cookie"} }, "another meaning")
+	f(func(a *config.Answer) { a.Reset = "tomorrow" }, `"tomorrow"`, "http_date")
+	f(func(a *config.Answer) { a.Jitter = 101 }, "0 to 100")
+	f(func(a *config.Answer) { a.Jitter = -1 << 62 }, "0 to 100")
+	f(func(a *config.Answer) { a.Status = 200 }, "400 to 599")
+	f(func(a *config.Answer) { a.Status = 0 }, "400 to 599")
+	f(func(a *config.Answer) { a.Status = 1<<32 + 429 }, "400 to 599")
+	f(func(a *config.Answer) { a.PartitionKeyFile = write(t, "key", "short") }, "at least 16")
+	f(func(a *config.Answer) { a.PartitionKeyFile = write(t, "key", "") }, "response.partition_key_file", "empty")
+	f(func(a *config.Answer) { a.PartitionKeyFile = "gone" }, "response.partition_key_file", "gone")
 }

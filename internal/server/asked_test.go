@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -37,7 +38,7 @@ func upstream(t *testing.T) string {
 }
 
 // node builds a node, whose log it returns.
-func node(t *testing.T, c *Config) (*Server, *servertest.Log) {
+func node(t *testing.T, c *config.Config) (*Server, *servertest.Log) {
 	t.Helper()
 	log := new(servertest.Log)
 	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(log, nil)))
@@ -75,7 +76,7 @@ descriptors:
 
 // The gateway asks what the rules ask, without a route that says so.
 func TestGatewayAsksWhatTheRulesAsk(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules, c.Upstream = rulesFile(t, loginRules), upstream(t)
 	s, _ := node(t, c)
 	var got []int

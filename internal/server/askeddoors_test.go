@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
@@ -446,7 +447,7 @@ func TestFamilyDoorsAskWhatRulesAsk(t *testing.T) {
 // runs, and counts what each refused.
 func askDoors(t *testing.T, rnd *rand.Rand, back string, seed uint64, refused map[string]int) {
 	t.Helper()
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules, c.Upstream, c.ForwardAuth.Prefix = rulesFile(t, "domain: api\ndescriptors:\n  - {key: path, limit: unlimited}\n"), back, "/auth"
 	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 	c.Identity.User, c.Identity.Tier = []string{"header:X-User"}, []string{"header:X-Tier"}
@@ -499,7 +500,7 @@ func TestFamilyRefusedAtEveryDoorIsCounted(t *testing.T) {
 			rules += fmt.Sprintf("  - {key: %s, limit: %d/hour, algorithm: %s, mode: %s}\n", key, 1+rnd.IntN(12),
 				[]string{"leaky_queue", "leaky_queue", "fixed_window", "token_bucket"}[rnd.IntN(4)], []string{"hard", "hard", "hard", "shadow"}[rnd.IntN(4)])
 		}
-		c := Defaults()
+		c := config.Defaults()
 		c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.Gateway.MaxDelay = rulesFile(t, rules), back, "/auth", time.Millisecond
 		c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 		s, err := New(c, Build{}, slog.New(slog.DiscardHandler))

@@ -26,6 +26,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/overlay"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	httplimit "github.com/weirlimit/weir/middleware/http"
@@ -82,7 +83,7 @@ func TestFamilyBannedIsToldSo(t *testing.T) {
 // serveBanned runs a server with every door, in which some clients are banned.
 func serveBanned(t *testing.T) (*Server, Ready) {
 	t.Helper()
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.ExtAuthz.Enabled = rulesFile(t, bannedRules), markedUpstream(t), "/auth", true
 	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.Trust, c.Identity.Proxies.Trusted = []string{"127.0.0.1"}, []string{"127.0.0.1"}
@@ -269,11 +270,11 @@ func headerNamed(hs []*corev3.HeaderValue, name string) string {
 // which front ends know its client, also under a key that a route gives it; the ban of
 // that form holds.
 func TestBansNameClientsAsRoutesDo(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules, c.Upstream = rulesFile(t, "domain: api\ndescriptors:\n  - {key: ip, limit: 100/hour}\n"), markedUpstream(t)
 	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
-	c.Routes = []Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "ip", From: "remote_address"}}}}}}
+	c.Routes = []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "ip", From: "remote_address"}}}}}}
 	_, ready := started(t, c, slog.New(slog.DiscardHandler))
 	ask := func() int {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", ready.URLs["http"]+"/", nil)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -42,19 +43,19 @@ func bansNodes(t *testing.T) map[string]*bansNode {
 	nodes := map[string]*bansNode{}
 	for name, c := range map[string]struct {
 		address, user string
-		routes        []Route
+		routes        []config.Route
 		v4, v6        int64
 	}{
 		"without routes":        {"remote_address", "user", nil, 32, 64},
 		"addresses by networks": {"remote_address", "user", nil, 24, 56},
-		"short entries":         {"remote_address", "user", []Route{{Path: "/*", Descriptors: []identity.Descriptor{descriptor(identity.EntryFrom{From: "remote_address"}), descriptor(identity.EntryFrom{From: "user"})}}}, 32, 128},
-		"keys of their own": {"ip", "who", []Route{{Path: "/*", Descriptors: []identity.Descriptor{
+		"short entries":         {"remote_address", "user", []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{descriptor(identity.EntryFrom{From: "remote_address"}), descriptor(identity.EntryFrom{From: "user"})}}}, 32, 128},
+		"keys of their own": {"ip", "who", []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{
 			descriptor(identity.EntryFrom{Key: "ip", From: "remote_address"}), descriptor(identity.EntryFrom{Key: "who", From: "user"}),
 			descriptor(identity.EntryFrom{Key: "kind", From: "value:page"})}}}, 32, 64},
-		"a route takes all":  {"remote_address", "user", []Route{{Path: "/*", Descriptors: []identity.Descriptor{descriptor(identity.EntryFrom{From: "user"})}}}, 32, 64},
-		"a limit of a route": {"remote_address", "user", []Route{{Path: "/*", Limit: []string{"1000000/hour by user"}}}, 32, 64},
+		"a route takes all":  {"remote_address", "user", []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{descriptor(identity.EntryFrom{From: "user"})}}}, 32, 64},
+		"a limit of a route": {"remote_address", "user", []config.Route{{Path: "/*", Limit: []string{"1000000/hour by user"}}}, 32, 64},
 	} {
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Rules = rulesFile(t, fmt.Sprintf("domain: api\ndescriptors:\n  - {key: %s, limit: 1000000/hour}\n  - {key: %s, limit: 1000000/hour}\n  - {key: kind, limit: 1000000/hour}\n", c.address, c.user))
 		conf.Upstream, conf.ForwardAuth.Prefix, conf.ExtAuthz.Enabled, conf.Routes = markedUpstream(t), "/auth", true, c.routes
 		conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen, conf.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
@@ -257,11 +258,11 @@ func TestFamilyExplainedIsWhatIsCounted(t *testing.T) {
 // tier is named, is refused with the tiers that there are. A route that takes all requests
 // leaves none of which the log could warn.
 func TestTiersAreNamed(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules = rulesFile(t, "domain: api\ndescriptors:\n  - key: user\n    tiers: {by: tier, limits: {free: 10/minute, pro: 100/minute}}\n")
 	c.Upstream, c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = markedUpstream(t), "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Identity.Proxies.Trusted, c.Identity.User, c.Identity.Tier = []string{"127.0.0.1"}, []string{"header:X-User"}, []string{"header:X-Tier"}
-	c.Routes = []Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "user"}, {From: "tier"}}}}}}
+	c.Routes = []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "user"}, {From: "tier"}}}}}}
 	log := new(servertest.Log)
 	_, ready := started(t, c, slog.New(slog.NewTextHandler(log, nil)))
 	if strings.Contains(log.String(), "requests without a route") {
@@ -282,7 +283,7 @@ func TestTiersAreNamed(t *testing.T) {
 // TestShedLimitsAreInForce: where load shedding is all that limits, its limiters are those
 // in force, and no request is said not to be limited.
 func TestShedLimitsAreInForce(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream, c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = markedUpstream(t), "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Shed = &shed.Options{User: []string{"remote_address"}, UserRate: shed.RateOptions{Limit: shed.Rate{Count: 100, Period: time.Second}}}
 	log := new(servertest.Log)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -18,7 +19,7 @@ type certificates struct {
 
 // open opens the certificate of a listener, nil for one without. client is the name that
 // the certificates of clients must be for, empty for any.
-func (c *certificates) open(files TLS, client string) (*certfile.Certificate, error) {
+func (c *certificates) open(files config.TLS, client string) (*certfile.Certificate, error) {
 	if files.Cert == "" {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
 )
@@ -18,7 +19,7 @@ import (
 // warnings are for one goroutine at a time: the one that opens the node, then that of watch.
 // The rest is safe for concurrent use.
 type coverage struct {
-	conf  *Config
+	conf  *config.Config
 	rules *ruleSet
 	who   *identity.Resolver
 	log   *slog.Logger
@@ -30,18 +31,18 @@ type coverage struct {
 
 // checkSources reports a limit in words that counts by what no request of the gateway,
 // or of proxies that ask, has: it would never hold.
-func checkSources(w *wordLimits, c *Config, who *identity.Resolver) error {
-	if !c.makesDescriptors() {
+func checkSources(w *config.WordLimits, c *config.Config, who *identity.Resolver) error {
+	if !c.MakesDescriptors() {
 		return nil // callers of the API send what they like
 	}
-	for _, l := range w.all() {
-		for _, keys := range l.lists {
+	for _, l := range w.All() {
+		for _, keys := range l.Lists {
 			for _, key := range keys {
 				if key == words.RouteKey || slices.Contains(keys, words.ClientID) {
 					continue
 				}
 				if err := who.Unknown(key); err != nil {
-					return fmt.Errorf("limit %q: %w", l.text, err)
+					return fmt.Errorf("limit %q: %w", l.Text, err)
 				}
 			}
 		}
@@ -97,19 +98,19 @@ func (s *coverage) warnOfNeverPaths() {
 // client's address.
 func (s *coverage) warnOfUncounted() {
 	w := s.rules.words
-	for i := range w.general {
-		l := &w.general[i]
+	for i := range w.General {
+		l := &w.General[i]
 		switch {
-		case !l.limitsForwarded():
-			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
+		case !l.LimitsForwarded():
+			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.Text)
 			continue
-		case !w.limitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.lists[0], mayBeMissing):
-			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.text, "keys", strings.Join(l.lists[0], ", "))
+		case !w.LimitAddresses() && s.conf.Rules == "" && s.conf.Shed == nil && slices.ContainsFunc(l.Lists[0], mayBeMissing):
+			s.log.Warn("requests without this are not limited: add a limit by ip", "limit", l.Text, "keys", strings.Join(l.Lists[0], ", "))
 		}
 		for j := range s.conf.Routes {
-			if r := &s.conf.Routes[j]; !r.Unlimited && !l.isAskedBy(r) {
+			if r := &s.conf.Routes[j]; !r.Unlimited && !l.IsAskedBy(r) {
 				s.log.Warn("limit of --limit has no effect on this route: add a descriptor of its keys, or a limit in the rules",
-					"limit", l.text, "keys", strings.Join(l.lists[0], ", "), "route", j+1, "host", r.Host, "path", r.Path)
+					"limit", l.Text, "keys", strings.Join(l.Lists[0], ", "), "route", j+1, "host", r.Host, "path", r.Path)
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func mayBeMissing(key string) bool {
 // warnOfAsked tells of limits that do not count where proxies ask, and of those
 // by which they cannot be answered: a request that meets one is not let through.
 func (s *coverage) warnOfAsked() {
-	if !s.conf.forwards() {
+	if !s.conf.Forwards() {
 		s.warnOfNeverPaths()
 		s.warnOfUncounted()
 		s.warn()

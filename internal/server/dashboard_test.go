@@ -12,12 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // withAdmin runs a node for as long as f takes, which gets the admin port's URL.
-func withAdmin(t *testing.T, conf *server.Config, f func(admin string)) {
+func withAdmin(t *testing.T, conf *config.Config, f func(admin string)) {
 	t.Helper()
 	s, err := server.New(conf, server.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -144,8 +145,8 @@ func TestDashboardOfAnalytics(t *testing.T) {
 		res.Body.Close()
 		return res
 	}
-	conf := &server.AnalyticsConfig{Events: "kafka://127.0.0.1:1/weir", Listen: "127.0.0.1:0", Token: token}
-	conf.URL, conf.Log = "memory:", server.Defaults().Log
+	conf := &config.AnalyticsProcess{Events: "kafka://127.0.0.1:1/weir", Listen: "127.0.0.1:0", Token: token}
+	conf.URL, conf.Log = "memory:", config.Defaults().Log
 	s, err := server.NewAnalytics(conf, server.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -1,39 +1,22 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
 
-// Events configures what is told of decisions, and to whom.
-type Events struct {
-	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
-	Sample     int64  `yaml:"sample" name:"events-sample" more:"" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
-	Unhashed   bool   `yaml:"unhashed" name:"events-unhashed" more:"" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
-	SecretFile string `yaml:"secret_file" name:"events-secret-file" kong:"-" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
-	Node       string `yaml:"node" name:"events-node" kong:"-" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
-	Region     string `yaml:"region" name:"events-region" kong:"-" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
-	Backlog    int64  `yaml:"backlog" kong:"-" was:"events-backlog" default:"200000" placeholder:"N" least:"1000" most:"10000000" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
-}
-
 const (
-	eventsOff   = "off"
-	eventsLocal = "local"
-	// maxNode bounds the name of a node, in bytes.
-	maxNode = 200
 	// rollupHere is how often counts are told within the process, where no network
 	// carries them: who has just started sees at once what happens.
 	rollupHere = 10 * time.Second
@@ -45,69 +28,10 @@ const (
 	maxLiveReaders = 16
 )
 
-// queueKind is a queue that events can go through.
-type queueKind struct {
+// queue is how a queue is opened that events go through.
+type queue struct {
 	open    func(url string, log *slog.Logger) (event.Queue, error)
 	consume func(url string, log *slog.Logger) (event.Source, error)
-}
-
-// queueOf returns the queue that a URL names.
-func queueOf(flag, url string) (queueKind, error) {
-	return kindOf(flag, "amqp://127.0.0.1:5672, or local: or off", url, queues, eventsLocal)
-}
-
-// here reports whether events stay in this process.
-func (e *Events) here() bool { return e.URL == eventsLocal+":" }
-
-// check reports what is wrong with e that can be seen without opening anything.
-func (e *Events) check() error {
-	var errs []error
-	if e.URL != eventsOff && !e.here() {
-		if scheme, rest, _ := strings.Cut(e.URL, ":"); scheme == eventsLocal {
-			errs = append(errs, fmt.Errorf("--events (events.url): %s: takes nothing: leave %q out", eventsLocal, rest))
-		} else if _, err := queueOf("--events (events.url)", e.URL); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, isNoNode) {
-		errs = append(errs, fmt.Errorf("events.node %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
-	}
-	if e.Region != "" && !regionName.MatchString(e.Region) {
-		errs = append(errs, fmt.Errorf("events.region %q is not a name of letters, digits, dots and dashes", e.Region))
-	}
-	return errors.Join(errs...)
-}
-
-// eventRegion returns the region of this node in events.
-func eventRegion(c *Config) string { return cmp.Or(c.Events.Region, c.Region) }
-
-// node returns the name of this node.
-func (e *Events) node() string {
-	name := strings.Map(func(r rune) rune {
-		if isNoNode(r) {
-			return '-'
-		}
-		return r
-	}, cmp.Or(e.Node, nodeName(), "node"))
-	return name[:min(len(name), maxNode)]
-}
-
-// isNoNode reports whether the name of a node cannot have r.
-func isNoNode(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
-
-// nodeName is the name of the machine, empty where it has none.
-func nodeName() string {
-	name, _ := os.Hostname() // empty with an error
-	return name
-}
-
-// secret returns what hashes of keys are keyed with, nothing for a random one.
-func (e *Events) secret() ([]byte, error) {
-	secret, err := readSecret("events.secret_file", e.SecretFile)
-	if e.SecretFile != "" && err == nil && len(secret) < minSecret {
-		return nil, fmt.Errorf("events.secret_file: %s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
-	}
-	return secret, err
 }
 
 // eventPipeline is how a node tells of its decisions.
@@ -131,37 +55,37 @@ type eventPipeline struct {
 // of the state of the node.
 func (s *Server) openEvents(alarms func() []string) error {
 	c := &s.conf.Events
-	keeps := s.conf.keeps()
-	if c.URL == eventsOff || c.here() && s.conf.Admin.Listen == "" && !keeps {
+	keeps := s.conf.KeepsEvents()
+	if c.URL == config.Off || c.IsLocal() && s.conf.Admin.Listen == "" && !keeps {
 		return nil
 	}
-	secret, err := c.secret()
+	secret, err := c.ReadSecret()
 	if err != nil {
 		return err
 	}
 	t := &eventPipeline{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventRefs, Node: c.node(), Region: eventRegion(s.conf), Secret: secret, Unhashed: c.Unhashed,
+		Queue: t.broadcast, Limits: s.eventRefs, Node: c.NodeName(), Region: config.EventRegion(s.conf), Secret: secret, Unhashed: c.Unhashed,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
 		opt.Sample = -1
 	}
 	switch {
-	case c.here() && keeps:
+	case c.IsLocal() && keeps:
 		t.local = event.NewLocal(localBatches)
 		t.queue = t.local
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
-		if len(secret) == 0 && !c.Unhashed && s.conf.Analytics.URL != analyticsMemory {
+		if len(secret) == 0 && !c.Unhashed && s.conf.Analytics.URL != config.AnalyticsMemory {
 			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history and bans by hash; set events.secret_file (WEIR_EVENTS_SECRET_FILE)")
 		}
-	case !c.here():
-		kind, err := queueOf("--events", c.URL)
+	case !c.IsLocal():
+		kind, err := config.FindQueueKind("--events", c.URL)
 		if err != nil {
 			return err
 		}
-		if t.queue, err = kind.open(c.URL, s.log); err != nil {
+		if t.queue, err = queues[kind].open(c.URL, s.log); err != nil {
 			return fmt.Errorf("--events: %w", err)
 		}
 		if len(secret) == 0 && !c.Unhashed {
@@ -256,13 +180,4 @@ func (t *eventPipeline) close() error {
 		return t.queue.Close()
 	}
 	return nil
-}
-
-// keeps reports whether this process keeps what events tell. In memory it keeps its
-// own alone, and only where somebody can ask.
-func (c *Config) keeps() bool {
-	if c.Analytics.URL == eventsOff || c.Events.URL == eventsOff {
-		return false
-	}
-	return c.Analytics.URL != analyticsMemory || c.Events.here() && c.Admin.Listen != ""
 }

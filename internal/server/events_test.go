@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/server"
@@ -29,13 +30,13 @@ type running struct {
 	drain func() error
 }
 
-func run(t *testing.T, conf *server.Config) *running {
+func run(t *testing.T, conf *config.Config) *running {
 	t.Helper()
 	return runLogged(t, conf, slog.DiscardHandler)
 }
 
 // runLogged is run with a log.
-func runLogged(t *testing.T, conf *server.Config, log slog.Handler) *running {
+func runLogged(t *testing.T, conf *config.Config, log slog.Handler) *running {
 	t.Helper()
 	s, err := server.New(conf, server.Build{}, slog.New(log))
 	if err != nil {

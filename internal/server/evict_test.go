@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -50,7 +51,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 		mu.Unlock()
 		fmt.Fprint(w, strings.Repeat("x", 3000))
 	})
-	conf := Defaults().HTTP
+	conf := config.Defaults().HTTP
 	conf.StallTimeout = 0
 	var cert *certfile.Certificate
 	protocols, scheme := new(http.Protocols), "http"
@@ -71,7 +72,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 		}
 	}
 	ln := servertest.Listen(t)
-	s := newHTTPServer(handler, conf, cert, Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
+	s := newHTTPServer(handler, conf, cert, config.Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listen.Limit(ln, listen.Limits{Max: 1})) }()
@@ -131,7 +132,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 // with a GOAWAY frame.
 func TestEvictedClientsAreInformed(t *testing.T) {
 	ln := servertest.Listen(t)
-	s := newHTTPServer(http.NotFoundHandler(), Defaults().HTTP, nil, Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
+	s := newHTTPServer(http.NotFoundHandler(), config.Defaults().HTTP, nil, config.Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listen.Limit(ln, listen.Limits{Max: 1})) }()

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
 )
@@ -22,7 +23,7 @@ type exampleQuestion struct {
 
 // A guide writes commands that meet the rules of a node.
 type guide struct {
-	conf  *Config
+	conf  *config.Config
 	token string
 	rules *ruleSet
 }
@@ -30,11 +31,11 @@ type guide struct {
 // howToAsk returns a command that asks the API at a URL of urlOf and meets the first
 // limit in force; or why there is none, in parentheses.
 func (s *guide) howToAsk(url string) string {
-	if s.conf.asked() && !s.conf.forwards() {
+	if s.conf.IsAsked() && !s.conf.Forwards() {
 		return "" // proxies ask here, and howToAskAsProxy shows how
 	}
 	auth := ""
-	if s.conf.forwards() && !trustsLoopback(s.conf) {
+	if s.conf.Forwards() && !trustsLoopback(s.conf) {
 		switch {
 		case s.token != "":
 			auth = `-H "Authorization: Bearer $WEIR_ADMIN_TOKEN" `
@@ -46,7 +47,7 @@ func (s *guide) howToAsk(url string) string {
 	}
 	q := s.exampleQuestion()
 	switch {
-	case q == nil && len(s.rules.words.ofRoute) > 0:
+	case q == nil && len(s.rules.words.OfRoute) > 0:
 		return "(no limit is in force but those of routes)"
 	case q == nil:
 		return "(no limit is in force)"
@@ -59,7 +60,7 @@ func (s *guide) howToAsk(url string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) {
+	if s.conf.Forwards() && !trusts(s.conf, netip.IPv6Loopback()) {
 		url = onLoopback4(url)
 	}
 	return "curl " + auth + "-d " + quoteShell(string(body)) + " " + curlTo(url, path)
@@ -76,18 +77,18 @@ func (s *guide) howToForward(url string) string {
 // the request of howToForward. Empty where nobody on this machine may ask so.
 func (s *guide) howToAskAsProxy(url string) string {
 	c := &s.conf.Identity
-	trusted, err := prefixes("--trusted-proxies", c.Proxies.Trusted)
-	if s.conf.ForwardAuth.Prefix == "" || err != nil || c.clientHeader() != defaultClientHeader || c.Proxies.Form != "" || c.Proxies.Hops != 0 || strings.HasPrefix(url, unixPrefix) {
+	trusted, err := config.ParsePrefixes("--trusted-proxies", c.Proxies.Trusted)
+	if s.conf.ForwardAuth.Prefix == "" || err != nil || c.ClientHeader() != config.DefaultClientHeader || c.Proxies.Form != "" || c.Proxies.Hops != 0 || strings.HasPrefix(url, config.UnixPrefix) {
 		return ""
 	}
 	switch {
-	case !containsAddr(trusted, loopback4):
+	case !config.ContainsAddr(trusted, loopback4):
 		return ""
-	case !containsAddr(trusted, netip.IPv6Loopback()):
+	case !config.ContainsAddr(trusted, netip.IPv6Loopback()):
 		url = onLoopback4(url)
 	}
 	path, flags := s.exampleRequest()
-	return "curl -i -H '" + defaultClientHeader + ": 203.0.113.7' " + flags + curlTo(url, quoteWord(s.conf.ForwardAuth.Prefix+path))
+	return "curl -i -H '" + config.DefaultClientHeader + ": 203.0.113.7' " + flags + curlTo(url, quoteWord(s.conf.ForwardAuth.Prefix+path))
 }
 
 // howToAskRedis returns a command that asks over the Redis protocol at a URL of urlOf,
@@ -125,11 +126,11 @@ func (s *guide) exampleRequest() (path, flags string) {
 	var entries []weir.Entry
 	if q := s.exampleQuestion(); q != nil && q.Domain == s.conf.API.Domain {
 		entries = q.Descriptors[0].Entries
-	} else if len(s.rules.words.ofRoute) > 0 {
-		entries = s.routeExample(&s.rules.words.ofRoute[0])
+	} else if len(s.rules.words.OfRoute) > 0 {
+		entries = s.routeExample(&s.rules.words.OfRoute[0])
 	}
-	if len(s.rules.words.general) > 0 {
-		entries = s.rules.words.general[0].example(words.Address)
+	if len(s.rules.words.General) > 0 {
+		entries = exampleInWords(&s.rules.words.General[0], words.Address)
 	}
 	for _, e := range entries {
 		source, name, _ := strings.Cut(e.Key, ":")
@@ -155,11 +156,11 @@ func (s *guide) exampleRequest() (path, flags string) {
 }
 
 // routeExample returns entries of a request that meets a limit of a route.
-func (s *guide) routeExample(l *wordLimit) []weir.Entry {
-	entries := slices.DeleteFunc(l.example(words.Address), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
+func (s *guide) routeExample(l *config.WordLimit) []weir.Entry {
+	entries := slices.DeleteFunc(exampleInWords(l, words.Address), func(e weir.Entry) bool { return e.Key == "path" || e.Key == "host" || e.Key == "method" })
 	for i := range s.conf.Routes {
 		rt := &s.conf.Routes[i]
-		if len(rt.Limit) == 0 || rt.limitName() != l.route {
+		if len(rt.Limit) == 0 || rt.LimitName() != l.Route {
 			continue
 		}
 		entries = append(entries, weir.Entry{Key: "path", Value: varying.ReplaceAllString(rt.Path, "x")})
@@ -173,11 +174,11 @@ func (s *guide) routeExample(l *wordLimit) []weir.Entry {
 	return entries
 }
 
-// example returns entries that meet the limit, with this one if it has a choice of who
+// exampleInWords returns entries that meet a limit, with this one if it has a choice of who
 // the client is.
-func (l *wordLimit) example(who string) []weir.Entry {
-	keys := l.lists[0]
-	for _, list := range l.lists {
+func exampleInWords(l *config.WordLimit, who string) []weir.Entry {
+	keys := l.Lists[0]
+	for _, list := range l.Lists {
 		if slices.Contains(list, who) {
 			keys = list
 		}
@@ -202,21 +203,21 @@ func onLoopback4(url string) string {
 }
 
 // trustsLoopback reports whether --trust has an address of this machine.
-func trustsLoopback(c *Config) bool {
+func trustsLoopback(c *config.Config) bool {
 	return trusts(c, netip.IPv6Loopback()) || trusts(c, loopback4)
 }
 
 // trusts reports whether --trust has a.
-func trusts(c *Config, a netip.Addr) bool {
-	trusted, err := c.trusted()
-	return err == nil && containsAddr(trusted, a)
+func trusts(c *config.Config, a netip.Addr) bool {
+	trusted, err := c.TrustedPrefixes()
+	return err == nil && config.ContainsAddr(trusted, a)
 }
 
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
 func (s *guide) exampleQuestion() *exampleQuestion {
-	if len(s.rules.words.general) > 0 {
-		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: s.rules.words.general[0].example(words.ClientID)}}}
+	if len(s.rules.words.General) > 0 {
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: exampleInWords(&s.rules.words.General[0], words.ClientID)}}}
 	}
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {

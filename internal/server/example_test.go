@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -44,7 +45,7 @@ func TestFamilyBannerMeetsTheRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conf := Defaults()
+			conf := config.Defaults()
 			conf.Limits, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = c.limits, "127.0.0.1:0", "", ""
 			if c.limits == nil && c.rules == "" {
 				conf.RESP.Listen = "127.0.0.1:0"
@@ -92,7 +93,7 @@ func TestBannerBesideAnUpstream(t *testing.T) {
 	const token = "0123456789abcdef"
 	for _, c := range []struct {
 		trust []string
-		token Secret
+		token config.Secret
 		want  string
 	}{
 		{nil, "", "(answers nobody: start with --trust 127.0.0.1 to ask from this machine)"},
@@ -100,7 +101,7 @@ func TestBannerBesideAnUpstream(t *testing.T) {
 		{nil, token, `{"allowed":true}`},
 		{[]string{"127.0.0.1"}, "", `{"allowed":true}`},
 	} {
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Limits, conf.Upstream, conf.Trust, conf.Admin.Token = []string{"10/year by ip"}, upstream, c.trust, c.token
 		conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", "127.0.0.1:0"
 		_, r := started(t, conf, slog.New(slog.DiscardHandler))
@@ -135,7 +136,7 @@ func TestBannerForwards(t *testing.T) {
 		"- {key: host, value: shop.example, limit: 1/year, algorithm: fixed_window}",
 		"- {key: remote_address, limit: 1/year, algorithm: fixed_window}",
 	} {
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Upstream, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = upstream, "127.0.0.1:0", "", ""
 		if !strings.HasPrefix(rule, "-") {
 			conf.Limits = []string{rule}
@@ -182,9 +183,9 @@ func TestBannerAsksOverTheRedisProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conf := Defaults()
+			conf := config.Defaults()
 			conf.Limits, conf.RESP.Listen, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = c.limits, "127.0.0.1:0", "127.0.0.1:0", "", ""
-			conf.RESP.Password, conf.RESP.User = Secret(c.password), c.user
+			conf.RESP.Password, conf.RESP.User = config.Secret(c.password), c.user
 			if c.rule != "" {
 				conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
 				if err := os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+c.rule+"\n"), 0o600); err != nil {
@@ -231,7 +232,7 @@ func TestBannerAsksAsAProxy(t *testing.T) {
 // TestBannerNamesLimitsInForce: the first of them, in words; not those that no request
 // can meet.
 func TestBannerNamesLimitsInForce(t *testing.T) {
-	conf := Defaults()
+	conf := config.Defaults()
 	conf.Limits, conf.Upstream = []string{"1/s", "2/s by all"}, markedUpstream(t)
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", ""
 	conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
@@ -74,7 +75,7 @@ type ExplainedLimit struct {
 // ExplainRequest says what the gateway of c would do with r, of which it reads no body. The
 // peer is r.RemoteAddr. It counts nothing and asks no other machine. It returns the error that a
 // start of the node would end with, or that there is no gateway.
-func ExplainRequest(c *Config, r *http.Request) (*Explained, error) {
+func ExplainRequest(c *config.Config, r *http.Request) (*Explained, error) {
 	t, err := OpenTrial(c)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func explainLimits(s *Server, x *Explained, req *weir.Request) {
 // node.
 func explainDoubts(s *Server, x *Explained) (notes []string) {
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	url := s.conf.public().Identity.JWT.URL
+	url := s.conf.WithoutSecrets().Identity.JWT.URL
 	for _, f := range s.identity.Failures() {
 		switch {
 		case f.Count == 0, f.Kind == "path": // which x.Detail says

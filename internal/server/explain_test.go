@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // explainedConfig is a configuration with routes, identity and rules, written to files.
-func explainedConfig(t *testing.T, upstream string) *Config {
+func explainedConfig(t *testing.T, upstream string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -59,7 +61,7 @@ routes:
       - entries: [path]
       - entries: [{from: "header:X-Plan"}]
 `)
-	c := Defaults()
+	c := config.Defaults()
 	if err := c.Load(conf); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestExplainIsWhatTheGatewayDoes(t *testing.T) {
 
 // What is not believed, or not known without a node, is said.
 func TestExplainDoubts(t *testing.T) {
-	f := func(change func(*Config), header http.Header, want string) {
+	f := func(change func(*config.Config), header http.Header, want string) {
 		t.Helper()
 		c := explainedConfig(t, "http://127.0.0.1:1")
 		change(c)
@@ -139,12 +141,12 @@ func TestExplainDoubts(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	none := func(*Config) {}
+	none := func(*config.Config) {}
 	f(none, nil, "")
 	f(none, http.Header{"X-Api-Key": {"nobody's"}}, "api_key is not believed: unknown")
 	f(none, http.Header{"X-Forwarded-For": {"203.0.113.9"}}, "X-Forwarded-For is ignored: 192.0.2.1 is not in identity.proxies.trusted")
 	token := http.Header{"Authorization": {"Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA"}}
-	fetched := func(c *Config) {
+	fetched := func(c *config.Config) {
 		c.Identity.JWT.URL, c.Identity.User = "https://login.example/keys", []string{"jwt:sub"}
 		c.Routes = nil
 	}
@@ -154,7 +156,7 @@ func TestExplainDoubts(t *testing.T) {
 
 // A configuration without a gateway, or one that a node would not start with, is an error.
 func TestExplainErrors(t *testing.T) {
-	f := func(change func(*Config), want string) {
+	f := func(change func(*config.Config), want string) {
 		t.Helper()
 		c := explainedConfig(t, "http://127.0.0.1:1")
 		change(c)
@@ -162,9 +164,9 @@ func TestExplainErrors(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	f(func(c *Config) { c.Upstream, c.Routes = "", nil }, "no gateway")
-	f(func(c *Config) { c.Rules = "gone.yaml" }, "gone.yaml")
-	f(func(c *Config) { c.Limits = []string{"5/minut"} }, "did you mean")
-	f(func(c *Config) { c.Store = "redsi://127.0.0.1:1" }, "did you mean")
-	f(func(c *Config) { c.Identity.APIKey.File = "gone.csv" }, "gone.csv")
+	f(func(c *config.Config) { c.Upstream, c.Routes = "", nil }, "no gateway")
+	f(func(c *config.Config) { c.Rules = "gone.yaml" }, "gone.yaml")
+	f(func(c *config.Config) { c.Limits = []string{"5/minut"} }, "did you mean")
+	f(func(c *config.Config) { c.Store = "redsi://127.0.0.1:1" }, "did you mean")
+	f(func(c *config.Config) { c.Identity.APIKey.File = "gone.csv" }, "gone.csv")
 }

@@ -6,11 +6,6 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
 )
 
-// ExtAuthz configures Envoy's ext_authz on the gRPC listener.
-type ExtAuthz struct {
-	Enabled bool `yaml:"enabled" name:"ext-authz" help:"Serve Envoy's ext_authz on the gRPC port. It decides by the routes and rules of the gateway. See docs/how-to/ext-authz.md."`
-}
-
 // openExtAuthz builds Envoy's external authorization.
 func openExtAuthz(s *Server) (grpcService, error) {
 	if !s.conf.ExtAuthz.Enabled {

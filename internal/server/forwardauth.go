@@ -10,26 +10,6 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// ForwardAuth configures what proxies ask before they forward a request.
-type ForwardAuth struct {
-	Prefix string `yaml:"prefix" name:"forward-auth" placeholder:"PATH" help:"Path for forward-auth requests, such as /auth. The response says whether a proxy may let a request through: nginx auth_request, Caddy forward_auth, Traefik ForwardAuth, HAProxy, Envoy over HTTP. Only --trusted-proxies may ask. See docs/how-to/forward-auth.md."`
-}
-
-// checkAsked reports what is wrong with how proxies ask, that can be seen
-// without opening anything.
-func (c *Config) checkAsked() error {
-	if c.ExtAuthz.Enabled && c.GRPC.Listen == "" {
-		return errors.New("--ext-authz (ext_authz.enabled) needs the gRPC port: give --grpc HOST:PORT")
-	}
-	if c.ForwardAuth.Prefix == "" {
-		return nil
-	}
-	if len(c.Identity.Proxies.Trusted) == 0 && !c.Identity.Proxies.Unix {
-		return errors.New("--forward-auth (forward_auth.prefix): no proxy is trusted: list your proxies in --trusted-proxies, or give --trusted-unix")
-	}
-	return nil
-}
-
 // authorize returns what decides for proxies that ask.
 func (s *Server) authorize() (authorize.Options, error) {
 	opt := authorize.Options{
@@ -41,13 +21,13 @@ func (s *Server) authorize() (authorize.Options, error) {
 		return opt, err
 	}
 	for i := range s.conf.Routes {
-		r, err := s.conf.route(i)
+		r, err := s.conf.GatewayRoute(i)
 		if err != nil {
 			return opt, err
 		}
 		opt.Routes = append(opt.Routes, r.Route)
 	}
-	if len(s.conf.Routes) == 0 && s.conf.Rules == "" && s.conf.Shed == nil && !s.rules.words.limitForwarded() {
+	if len(s.conf.Routes) == 0 && s.conf.Rules == "" && s.conf.Shed == nil && !s.rules.words.LimitForwarded() {
 		return opt, errors.New("no limit applies to what proxies ask about, as they know no client_id: count by ip or by all")
 	}
 	return opt, nil
@@ -63,13 +43,13 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
 	fa, err := forwardauth.New(forwardauth.Options{
-		Authorize: opt, Prefix: s.conf.ForwardAuth.Prefix, ClientHeader: s.conf.Identity.clientHeader(),
+		Authorize: opt, Prefix: s.conf.ForwardAuth.Prefix, ClientHeader: s.conf.Identity.ClientHeader(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
 	s.coverage.warnOfAsked()
-	for _, name := range s.conf.Identity.proxyHeaders() {
+	for _, name := range s.conf.Identity.ProxyHeaders() {
 		s.log.Warn("header is passed on from clients: configure the proxies to set or remove it", "header", name)
 	}
 	path := s.conf.ForwardAuth.Prefix

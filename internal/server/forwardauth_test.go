@@ -8,18 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // asking returns a configuration in which proxies on loopback may ask.
-func asking(limits ...string) *Config {
-	c := Defaults()
+func asking(limits ...string) *config.Config {
+	c := config.Defaults()
 	c.Limits, c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = limits, "/auth", []string{"127.0.0.1"}
 	return c
 }
 
 // What cannot work is said at the start.
 func TestForwardAuthSettings(t *testing.T) {
-	f := func(want string, change func(*Config)) {
+	f := func(want string, change func(*config.Config)) {
 		t.Helper()
 		c := asking("5/minute by ip")
 		change(c)
@@ -31,27 +33,27 @@ func TestForwardAuthSettings(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	f("", func(*Config) {})
-	f("no proxy is trusted: list your proxies in --trusted-proxies", func(c *Config) { c.Identity.Proxies.Trusted = nil })
-	f("", func(c *Config) { c.Identity.Proxies.Trusted, c.Identity.Proxies.Unix = nil, true })
-	f("at least one segment", func(c *Config) { c.ForwardAuth.Prefix = "/" })
-	f("without a slash at its end", func(c *Config) { c.ForwardAuth.Prefix = "/auth/" })
-	f("does not begin with a slash", func(c *Config) { c.ForwardAuth.Prefix = "auth" })
-	f("count by ip or by all", func(c *Config) { c.Limits = []string{"5/minute by client_id"} })
-	f("needs the gRPC port", func(c *Config) { c.ExtAuthz.Enabled, c.GRPC.Listen = true, "" })
-	f("--ext-authz: no limit applies", func(c *Config) {
+	f("", func(*config.Config) {})
+	f("no proxy is trusted: list your proxies in --trusted-proxies", func(c *config.Config) { c.Identity.Proxies.Trusted = nil })
+	f("", func(c *config.Config) { c.Identity.Proxies.Trusted, c.Identity.Proxies.Unix = nil, true })
+	f("at least one segment", func(c *config.Config) { c.ForwardAuth.Prefix = "/" })
+	f("without a slash at its end", func(c *config.Config) { c.ForwardAuth.Prefix = "/auth/" })
+	f("does not begin with a slash", func(c *config.Config) { c.ForwardAuth.Prefix = "auth" })
+	f("count by ip or by all", func(c *config.Config) { c.Limits = []string{"5/minute by client_id"} })
+	f("needs the gRPC port", func(c *config.Config) { c.ExtAuthz.Enabled, c.GRPC.Listen = true, "" })
+	f("--ext-authz: no limit applies", func(c *config.Config) {
 		c.ExtAuthz.Enabled, c.Limits, c.ForwardAuth.Prefix = true, []string{"5/minute by client_id"}, ""
 	})
-	f("", func(c *Config) {
-		c.ExtAuthz.Enabled, c.Routes, c.ForwardAuth.Prefix = true, []Route{{Path: "/login"}}, ""
+	f("", func(c *config.Config) {
+		c.ExtAuthz.Enabled, c.Routes, c.ForwardAuth.Prefix = true, []config.Route{{Path: "/login"}}, ""
 	})
 	// Routes without an upstream are for proxies, or for nobody.
-	f("", func(c *Config) { c.Routes = []Route{{Path: "/login"}} })
-	f("routes[0] has no upstream", func(c *Config) {
-		c.Routes = []Route{{Path: "/login"}, {Path: "/x", Upstream: "http://127.0.0.1:1"}}
+	f("", func(c *config.Config) { c.Routes = []config.Route{{Path: "/login"}} })
+	f("routes[0] has no upstream", func(c *config.Config) {
+		c.Routes = []config.Route{{Path: "/login"}, {Path: "/x", Upstream: "http://127.0.0.1:1"}}
 	})
-	f("routes[0] has no upstream", func(c *Config) { c.Routes, c.ForwardAuth.Prefix = []Route{{Path: "/login"}}, "" })
-	f("it is never reached", func(c *Config) { c.Routes = []Route{{}, {Path: "/login"}} })
+	f("routes[0] has no upstream", func(c *config.Config) { c.Routes, c.ForwardAuth.Prefix = []config.Route{{Path: "/login"}}, "" })
+	f("it is never reached", func(c *config.Config) { c.Routes = []config.Route{{}, {Path: "/login"}} })
 }
 
 // The door stands beside the API, and beside the gateway; the domains it knows

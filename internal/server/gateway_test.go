@@ -13,23 +13,24 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 )
 
 // Every setting of the section gateway, and of a route, reaches the gateway.
 func TestGatewaySettings(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream = "http://127.0.0.1:1/base"
-	c.Gateway = Gateway{
+	c.Gateway = config.Gateway{
 		PreserveHost: true, ConnectTimeout: time.Second, HeaderTimeout: 2 * time.Second, Timeout: 3 * time.Second,
 		MaxBody: 4, MaxDelay: 5 * time.Second, MaxWaiting: 6, HalfClosed: 7 * time.Second,
 	}
-	c.Routes = []Route{{
+	c.Routes = []config.Route{{
 		Path: "/x", Methods: []string{"PUT"}, Host: "h", Name: "n", Cost: 8,
 		Upstream: "h2c://127.0.0.1:2", StripPrefix: "/x", PreserveHost: true,
 		ConnectTimeout: 9 * time.Second, HeaderTimeout: 10 * time.Second, Timeout: 11 * time.Second, MaxBody: 12, MaxHeader: 13,
 	}}
-	opt, err := c.gateway()
+	opt, err := c.GatewayOptions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,32 +56,10 @@ func TestGatewaySettings(t *testing.T) {
 	}
 }
 
-// What an unlimited route says of limits would be ignored: it is an error.
-func TestUnlimitedRoute(t *testing.T) {
-	f := func(r Route, wrong bool) {
-		t.Helper()
-		c := Defaults()
-		c.Upstream = "http://127.0.0.1:1"
-		r.Unlimited = true
-		c.Routes = []Route{{Path: "/a"}, r}
-		opt, err := c.gateway()
-		if (err != nil) != wrong || wrong && !strings.Contains(err.Error(), "routes[1] is unlimited") {
-			t.Errorf("%+v: got %v", r, err)
-		}
-		if !wrong && !opt.Routes[1].Unlimited {
-			t.Errorf("%+v: it is limited", r)
-		}
-	}
-	f(Route{Path: "/b"}, false)
-	f(Route{Path: "/b", Cost: 2}, true)
-	f(Route{Path: "/b", Priority: Priority{plusOne: 1}}, true)
-	f(Route{Path: "/b", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "remote_address"}}}}}, true)
-}
-
 // Routes on which a limit in words does not count are told at the start.
 func TestLimitInWordsOnRoutes(t *testing.T) {
-	by := func(path string, entries ...identity.EntryFrom) Route {
-		r := Route{Path: path, Upstream: "http://127.0.0.1:1"}
+	by := func(path string, entries ...identity.EntryFrom) config.Route {
+		r := config.Route{Path: path, Upstream: "http://127.0.0.1:1"}
 		if entries != nil {
 			r.Descriptors = []identity.Descriptor{{Entries: entries}}
 		}
@@ -88,9 +67,9 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	}
 	free := by("/free")
 	free.Unlimited = true
-	c := Defaults()
+	c := config.Defaults()
 	c.Limits = []string{"5/minute by ip"}
-	c.Routes = []Route{
+	c.Routes = []config.Route{
 		by("/plain"), free,
 		by("/address", identity.EntryFrom{From: "remote_address"}),
 		by("/renamed", identity.EntryFrom{Key: "remote_address", From: "client"}),
@@ -119,7 +98,7 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 		}
 	}
 	write("remote_address")
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules, c.Upstream = file, "http://127.0.0.1:1"
 	lines := make(chan string, 100)
 	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(lineWriter(lines), nil)))
@@ -173,8 +152,8 @@ func TestWarnOfUnlimited(t *testing.T) {
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from := func(path string, sources ...string) Route {
-		r := Route{Path: path, Upstream: "http://127.0.0.1:1"}
+	from := func(path string, sources ...string) config.Route {
+		r := config.Route{Path: path, Upstream: "http://127.0.0.1:1"}
 		for _, s := range sources {
 			r.Descriptors = append(r.Descriptors, identity.Descriptor{Entries: []identity.EntryFrom{{Key: s, From: "remote_address"}}})
 		}
@@ -182,9 +161,9 @@ func TestWarnOfUnlimited(t *testing.T) {
 	}
 	free := from("/free")
 	free.Unlimited = true
-	f := func(change func(*Config), want ...string) {
+	f := func(change func(*config.Config), want ...string) {
 		t.Helper()
-		c := Defaults()
+		c := config.Defaults()
 		c.Rules = file
 		change(c)
 		var log strings.Builder
@@ -204,12 +183,14 @@ func TestWarnOfUnlimited(t *testing.T) {
 		}
 	}
 	const upstream = "http://127.0.0.1:1"
-	f(func(c *Config) {})
-	f(func(c *Config) { c.Upstream = upstream }, `domain=api key=remote_address rules="client_id, user"`)
-	f(func(c *Config) { c.Upstream, c.API.Domain = upstream, "other" }, "domain=other key=remote_address rules=none")
-	f(func(c *Config) { c.Upstream, c.Limits = upstream, []string{"5/minute by all"} })
-	f(func(c *Config) { c.Routes = []Route{from("/user", "other", "user"), free} })
-	f(func(c *Config) { c.Routes = []Route{from("/a", "user"), from("/b"), from("/c", "client", "ip")} },
+	f(func(c *config.Config) {})
+	f(func(c *config.Config) { c.Upstream = upstream }, `domain=api key=remote_address rules="client_id, user"`)
+	f(func(c *config.Config) { c.Upstream, c.API.Domain = upstream, "other" }, "domain=other key=remote_address rules=none")
+	f(func(c *config.Config) { c.Upstream, c.Limits = upstream, []string{"5/minute by all"} })
+	f(func(c *config.Config) { c.Routes = []config.Route{from("/user", "other", "user"), free} })
+	f(func(c *config.Config) {
+		c.Routes = []config.Route{from("/a", "user"), from("/b"), from("/c", "client", "ip")}
+	},
 		`route=2 host="" path=/b domain=api keys=remote_address rules="client_id, user"`,
 		`route=3 host="" path=/c domain=api keys="client, ip" rules="client_id, user"`)
 }
@@ -218,14 +199,16 @@ func TestWarnOfUnlimited(t *testing.T) {
 // or proxies ask.
 func TestWarnOfClientIDs(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		warns  int
 	}{
-		"the API":      {func(*Config) {}, 0},
-		"a gateway":    {func(c *Config) { c.Upstream = "http://127.0.0.1:1" }, 1},
-		"forward-auth": {func(c *Config) { c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"} }, 1},
+		"the API":   {func(*config.Config) {}, 0},
+		"a gateway": {func(c *config.Config) { c.Upstream = "http://127.0.0.1:1" }, 1},
+		"forward-auth": {func(c *config.Config) {
+			c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
+		}, 1},
 	} {
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Limits = []string{"5/minute by client_id", "100/minute by ip"}
 		c.change(conf)
 		_, log := node(t, conf)

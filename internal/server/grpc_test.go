@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -81,18 +82,18 @@ func TestGRPC(t *testing.T) {
 }
 
 func TestGRPCSettings(t *testing.T) {
-	for flag, change := range map[string]func(*server.GRPC){
-		"grpc.client_san":        func(g *server.GRPC) { g.ClientSAN = "x" },
-		"grpc.max_streams":       func(g *server.GRPC) { g.MaxStreams = 0 },
-		"grpc.max_calls":         func(g *server.GRPC) { g.MaxCalls = -1 },
-		"grpc.max_unsent":        func(g *server.GRPC) { g.MaxUnsent = 1 },
-		"grpc.max_message":       func(g *server.GRPC) { g.MaxMessage = 1 },
-		"grpc.max_connections":   func(g *server.GRPC) { g.MaxConnections = -1 },
-		"grpc.workers":           func(g *server.GRPC) { g.Workers = 1 << 20 },
-		"grpc.call_timeout":      func(g *server.GRPC) { g.CallTimeout = 0 },
-		"grpc.handshake_timeout": func(g *server.GRPC) { g.HandshakeTimeout = -1 },
-		"grpc.max_age":           func(g *server.GRPC) { g.MaxAge = -1 },
-		"grpc.tls.cert":          func(g *server.GRPC) { g.TLS.Key = "k" },
+	for flag, change := range map[string]func(*config.GRPC){
+		"grpc.client_san":        func(g *config.GRPC) { g.ClientSAN = "x" },
+		"grpc.max_streams":       func(g *config.GRPC) { g.MaxStreams = 0 },
+		"grpc.max_calls":         func(g *config.GRPC) { g.MaxCalls = -1 },
+		"grpc.max_unsent":        func(g *config.GRPC) { g.MaxUnsent = 1 },
+		"grpc.max_message":       func(g *config.GRPC) { g.MaxMessage = 1 },
+		"grpc.max_connections":   func(g *config.GRPC) { g.MaxConnections = -1 },
+		"grpc.workers":           func(g *config.GRPC) { g.Workers = 1 << 20 },
+		"grpc.call_timeout":      func(g *config.GRPC) { g.CallTimeout = 0 },
+		"grpc.handshake_timeout": func(g *config.GRPC) { g.HandshakeTimeout = -1 },
+		"grpc.max_age":           func(g *config.GRPC) { g.MaxAge = -1 },
+		"grpc.tls.cert":          func(g *config.GRPC) { g.TLS.Key = "k" },
 	} {
 		c := local("3/hour by client_id")
 		change(&c.GRPC)

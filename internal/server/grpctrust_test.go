@@ -5,14 +5,16 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // In front of an upstream strangers reach the node: over gRPC only trusted peers are
 // served, or who has a certificate.
 func TestGRPCBesideAnUpstream(t *testing.T) {
-	opened := func(change func(*Config)) frontend {
+	opened := func(change func(*config.Config)) frontend {
 		t.Helper()
-		c := Defaults()
+		c := config.Defaults()
 		c.Limits, c.Trust = []string{"3/hour by ip"}, []string{"192.0.2.0/24", "::ffff:203.0.113.0/120"}
 		change(c)
 		s, err := New(c, Build{}, slog.New(slog.DiscardHandler))
@@ -28,7 +30,7 @@ func TestGRPCBesideAnUpstream(t *testing.T) {
 		t.Fatal("no gRPC")
 		return frontend{}
 	}
-	guarded, ok := opened(func(c *Config) { c.Upstream = "http://127.0.0.1:1" }).serve.(trustingServer)
+	guarded, ok := opened(func(c *config.Config) { c.Upstream = "http://127.0.0.1:1" }).serve.(trustingServer)
 	if !ok {
 		t.Fatal("whoever reaches the node may spend")
 	}
@@ -37,7 +39,7 @@ func TestGRPCBesideAnUpstream(t *testing.T) {
 			t.Errorf("%s is trusted: %v", addr, got)
 		}
 	}
-	if _, ok := opened(func(*Config) {}).serve.(trustingServer); ok {
+	if _, ok := opened(func(*config.Config) {}).serve.(trustingServer); ok {
 		t.Error("a service of decisions turns clients away")
 	}
 }
@@ -47,17 +49,17 @@ func TestGRPCBesideAnUpstream(t *testing.T) {
 func TestGRPCForNobody(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*Config)
+		change func(*config.Config)
 		opens  bool
 	}{
-		{"service of decisions", func(*Config) {}, true},
-		{"gateway", func(c *Config) { c.Upstream = "http://127.0.0.1:1" }, false},
-		{"gateway whose proxies are trusted", func(c *Config) { c.Upstream, c.Trust = "http://127.0.0.1:1", []string{"192.0.2.1"} }, true},
-		{"gateway with another address", func(c *Config) { c.Upstream, c.GRPC.Listen = "http://127.0.0.1:1", "127.0.0.1:8082" }, true},
-		{"gateway beside ext_authz", func(c *Config) { c.Upstream, c.ExtAuthz.Enabled = "http://127.0.0.1:1", true }, true},
+		{"service of decisions", func(*config.Config) {}, true},
+		{"gateway", func(c *config.Config) { c.Upstream = "http://127.0.0.1:1" }, false},
+		{"gateway whose proxies are trusted", func(c *config.Config) { c.Upstream, c.Trust = "http://127.0.0.1:1", []string{"192.0.2.1"} }, true},
+		{"gateway with another address", func(c *config.Config) { c.Upstream, c.GRPC.Listen = "http://127.0.0.1:1", "127.0.0.1:8082" }, true},
+		{"gateway beside ext_authz", func(c *config.Config) { c.Upstream, c.ExtAuthz.Enabled = "http://127.0.0.1:1", true }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conf := Defaults()
+			conf := config.Defaults()
 			conf.Limits = []string{"3/hour by ip"}
 			c.change(conf)
 			s, err := New(conf, Build{}, slog.New(slog.DiscardHandler))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -14,7 +15,7 @@ import (
 // openReserver builds what reservations are made by, unless the store cannot
 // keep them.
 func (s *Server) openReserver() error {
-	secret, err := readSecret("api.reserve_key_file", s.conf.API.ReserveKeyFile)
+	secret, err := config.ReadSecret("api.reserve_key_file", s.conf.API.ReserveKeyFile)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		EntryForm:   s.entryForm,
 		IsSent:      func(keys []string, isAnywhere bool) bool { return isSent(s, keys, isAnywhere) },
 		Shed:        s.shed,
-		Priority:    s.conf.priority(),
+		Priority:    s.conf.DefaultPriority(),
 		Bodies:      s.bodies,
 		AdminToken:  s.token,
 		Guesses:     s.guesses,
@@ -64,14 +65,14 @@ func openHTTP(s *Server) (frontend, error) {
 		return ""
 	}
 	h := s.measure(telemetry.HTTPOptions{Frontend: "httpapi", Route: route}, s.api)
-	if !s.conf.forwards() {
+	if !s.conf.Forwards() {
 		h = s.state.withHealth(h)
 	} else {
 		g, err := s.gateway()
 		if err != nil {
 			return frontend{}, err
 		}
-		trust, err := s.conf.trusted()
+		trust, err := s.conf.TrustedPrefixes()
 		if err != nil {
 			return frontend{}, err
 		}
@@ -85,12 +86,12 @@ func openHTTP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	proxies, err := prefixes("--proxy-protocol", s.conf.HTTP.ProxyProtocol)
+	proxies, err := config.ParsePrefixes("--proxy-protocol", s.conf.HTTP.ProxyProtocol)
 	if err != nil {
 		return frontend{}, err
 	}
 	return frontend{
-		listen:   withHost(s.conf.HTTP.Listen, onAllHosts),
+		listen:   config.WithHost(s.conf.HTTP.Listen, config.AllHosts),
 		proxies:  proxies,
 		tls:      s.conf.HTTP.TLS,
 		maxConns: s.conf.HTTP.MaxConnections, maxClient: s.conf.HTTP.MaxClientConns,
@@ -110,7 +111,7 @@ func bodyTimeout(whole time.Duration) time.Duration {
 
 // gateway builds what forwards to the upstreams.
 func (s *Server) gateway() (*gateway.Gateway, error) {
-	opt, err := s.conf.gateway()
+	opt, err := s.conf.GatewayOptions()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -22,7 +23,7 @@ import (
 // dropping a request.
 type httpServer struct {
 	srv   *http.Server
-	drain Drain
+	drain config.Drain
 	// cert is nil for a listener without encryption.
 	cert *certfile.Certificate
 	// linger is how long an idle connection is left open when the server
@@ -47,7 +48,7 @@ type httpServer struct {
 
 // newHTTPServer returns a server with a bound on everything that a client can
 // stretch.
-func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain Drain, log *slog.Logger) *httpServer {
+func newHTTPServer(h http.Handler, conf config.HTTP, cert *certfile.Certificate, drain config.Drain, log *slog.Logger) *httpServer {
 	s := &httpServer{drain: drain, cert: cert, linger: time.Second, stall: conf.StallTimeout, log: log}
 	base, cut := context.WithCancel(context.Background())
 	s.cutUpgrades = cut
@@ -83,9 +84,9 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 // newOperatorServer returns a server for operators, with the bounds of conf but for those
 // on time: profiles take as long as they are asked to. Nobody's request waits for an
 // operator's connection.
-func newOperatorServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain time.Duration, log *slog.Logger) *httpServer {
+func newOperatorServer(h http.Handler, conf config.HTTP, cert *certfile.Certificate, drain time.Duration, log *slog.Logger) *httpServer {
 	conf.ReadTimeout, conf.WriteTimeout = time.Minute, 0
-	s := newHTTPServer(h, conf, cert, Drain{Timeout: drain}, log)
+	s := newHTTPServer(h, conf, cert, config.Drain{Timeout: drain}, log)
 	s.linger = 0
 	return s
 }
@@ -98,7 +99,7 @@ const noTimeout = 10 * 365 * 24 * time.Hour
 // stream, but where there was none it makes one even for a stream that has ended
 // meanwhile, and keeps both until the deadline. Who resets stream after stream would
 // pile them up.
-func writeTimeout(conf HTTP) time.Duration {
+func writeTimeout(conf config.HTTP) time.Duration {
 	if conf.WriteTimeout == 0 && conf.StallTimeout > 0 {
 		return noTimeout
 	}

@@ -16,12 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // start serves h and returns where, how to begin the drain, and its outcome.
-func start(t *testing.T, h http.Handler, conf HTTP, drain Drain, wrap func(net.Listener) net.Listener) (addr string, end func(), ended chan error) {
+func start(t *testing.T, h http.Handler, conf config.HTTP, drain config.Drain, wrap func(net.Listener) net.Listener) (addr string, end func(), ended chan error) {
 	t.Helper()
 	ln, err := listenOn("127.0.0.1:0")
 	if err != nil {
@@ -39,10 +40,10 @@ func start(t *testing.T, h http.Handler, conf HTTP, drain Drain, wrap func(net.L
 	return addr, cancel, ended
 }
 
-var quick = HTTP{ReadHeaderTimeout: 100 * time.Millisecond, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4096}
+var quick = config.HTTP{ReadHeaderTimeout: 100 * time.Millisecond, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4096}
 
 // patient is for load: no client is slow, but on a busy machine it may look so.
-var patient = HTTP{ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 4096}
+var patient = config.HTTP{ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 4096}
 
 // A request that is being answered when the drain begins is answered in full,
 // and its connection is told to end.
@@ -52,7 +53,7 @@ func TestDrainAnswersWhatWasBegun(t *testing.T) {
 		close(entered)
 		<-leave
 		fmt.Fprint(w, "done")
-	}), patient, Drain{Timeout: time.Minute}, nil)
+	}), patient, config.Drain{Timeout: time.Minute}, nil)
 	got := make(chan string, 1)
 	go func() {
 		res, err := http.Get("http://" + addr)
@@ -100,7 +101,7 @@ func TestDrainUpgraded(t *testing.T) {
 				fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 				_, _ = io.Copy(conn, conn) // echoes until somebody closes
 			})
-			drain, words := Drain{Timeout: 3 * time.Second}, 1
+			drain, words := config.Drain{Timeout: 3 * time.Second}, 1
 			if leaves {
 				drain.Timeout, words = time.Minute, 30 // for longer than idle connections are left
 			}
@@ -150,7 +151,7 @@ func TestDrainEndsInTime(t *testing.T) {
 	addr, end, ended := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-leave
-	}), patient, Drain{Timeout: 50 * time.Millisecond}, nil)
+	}), patient, config.Drain{Timeout: 50 * time.Millisecond}, nil)
 	go func() {
 		if res, err := http.Get("http://" + addr); err == nil {
 			res.Body.Close()
@@ -170,7 +171,7 @@ func TestDrainUnderLoadDropsNothing(t *testing.T) {
 	addr, end, ended := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		fmt.Fprint(w, "ok")
-	}), patient, Drain{Timeout: time.Minute}, nil)
+	}), patient, config.Drain{Timeout: time.Minute}, nil)
 	const clients = 32
 	var wg sync.WaitGroup
 	var sent, answered atomic.Int64
@@ -225,7 +226,7 @@ func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
 		}
 		served.Add(1)
 		fmt.Fprint(w, r.Proto)
-	}), patient, Drain{Timeout: time.Minute}, nil)
+	}), patient, config.Drain{Timeout: time.Minute}, nil)
 	var wg sync.WaitGroup
 	for range 4 {
 		tr := &http.Transport{Protocols: new(http.Protocols)}
@@ -263,7 +264,7 @@ func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
 
 // A drain does not wait for connections that say nothing.
 func TestDrainCutsIdleConnections(t *testing.T) {
-	addr, end, ended := start(t, http.NotFoundHandler(), patient, Drain{Timeout: 10 * time.Second}, nil)
+	addr, end, ended := start(t, http.NotFoundHandler(), patient, config.Drain{Timeout: 10 * time.Second}, nil)
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -283,8 +284,8 @@ func TestDrainCutsIdleConnections(t *testing.T) {
 
 // Who sends a request letter by letter, or one of endless headers, is cut off.
 func TestSlowAndLargeRequestsAreCut(t *testing.T) {
-	fast, _, _ := start(t, http.NotFoundHandler(), quick, Drain{}, nil)
-	slow, _, _ := start(t, http.NotFoundHandler(), patient, Drain{}, nil)
+	fast, _, _ := start(t, http.NotFoundHandler(), quick, config.Drain{}, nil)
+	slow, _, _ := start(t, http.NotFoundHandler(), patient, config.Drain{}, nil)
 	f := func(addr, request, want string) {
 		t.Helper()
 		c, err := net.Dial("tcp", addr)
@@ -315,7 +316,7 @@ func TestSlowAndLargeRequestsAreCut(t *testing.T) {
 func TestCleartextHTTP2(t *testing.T) {
 	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Proto)
-	}), patient, Drain{}, nil)
+	}), patient, config.Drain{}, nil)
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
@@ -340,7 +341,7 @@ func TestResetStreamsAreForgotten(t *testing.T) {
 		(<-entered)()
 		<-r.Context().Done()
 		_, _ = io.WriteString(w, "too late") // nobody listens
-	}), conf, Drain{}, nil)
+	}), conf, config.Drain{}, nil)
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
@@ -380,7 +381,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			arrived <- struct{}{}
 			<-release
 		}
-	}), patient, Drain{}, func(ln net.Listener) net.Listener { return listen.Limit(ln, listen.Limits{Max: 2}) })
+	}), patient, config.Drain{}, func(ln net.Listener) net.Listener { return listen.Limit(ln, listen.Limits{Max: 2}) })
 	ask := func(c net.Conn, path string) error {
 		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 			return err

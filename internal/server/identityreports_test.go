@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -53,18 +54,18 @@ func TestFamilyDoorsReportIdentity(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		conf      func(*Config)
+		conf      func(*config.Config)
 		ask       func(*testing.T, Ready)
 		untrusted bool
 	}{
-		"gateway": {func(c *Config) { c.Upstream = markedUpstream(t) }, func(t *testing.T, r Ready) { get(t, r.URLs["http"]+"/") }, true},
-		"gateway that knows a method by a field": {func(c *Config) {
+		"gateway": {func(c *config.Config) { c.Upstream = markedUpstream(t) }, func(t *testing.T, r Ready) { get(t, r.URLs["http"]+"/") }, true},
+		"gateway that knows a method by a field": {func(c *config.Config) {
 			c.Upstream, c.Identity.MethodOverride = markedUpstream(t), "X-HTTP-Method-Override"
 		}, func(t *testing.T, r Ready) { get(t, r.URLs["http"]+"/x") }, true},
-		"forward-auth": {func(c *Config) {
+		"forward-auth": {func(c *config.Config) {
 			c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 		}, func(t *testing.T, r Ready) { get(t, r.URLs["http"]+"/auth/x") }, false}, // only trusted proxies may ask
-		"ext_authz": {func(c *Config) { c.ExtAuthz.Enabled = true }, func(t *testing.T, r Ready) {
+		"ext_authz": {func(c *config.Config) { c.ExtAuthz.Enabled = true }, func(t *testing.T, r Ready) {
 			conn, err := grpc.NewClient(strings.TrimPrefix(r.URLs["grpc"], "grpc://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +85,7 @@ func TestFamilyDoorsReportIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conf := Defaults()
+			conf := config.Defaults()
 			conf.Rules, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = rules, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 			conf.Identity.APIKey.From, conf.Identity.APIKey.File, conf.Identity.User = []string{"header:X-Api-Key"}, keys, []string{"api_key"}
 			c.conf(conf)
@@ -138,7 +139,7 @@ func TestKeyFilesThatSayLess(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Limits, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = []string{"1/hour"}, "127.0.0.1:0", "", ""
 		conf.Identity.APIKey.From, conf.Identity.APIKey.File = []string{"header:X-Api-Key"}, file
 		conf.Identity.User, conf.Identity.Tier = []string{"api_key"}, []string{"keys"}
@@ -157,7 +158,7 @@ func TestKeyFilesThatSayLess(t *testing.T) {
 // TestRefusedGRPCIsLogged: whoever is refused as a stranger is logged once, with the
 // flag to set.
 func TestRefusedGRPCIsLogged(t *testing.T) {
-	conf := Defaults()
+	conf := config.Defaults()
 	conf.Limits, conf.Upstream = []string{"1/hour"}, markedUpstream(t)
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", "127.0.0.1:0"
 	var log servertest.Log

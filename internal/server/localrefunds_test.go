@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
@@ -31,7 +32,7 @@ func TestRefundsFindTheNodeThatCounted(t *testing.T) {
 		"  - {key: together, limit: 100/hour, algorithm: fixed_window, consistency: strict}\n")
 	var nodes [2]Ready
 	for i := range nodes {
-		c := Defaults()
+		c := config.Defaults()
 		c.Store, c.Rules, c.API.ReserveKeyFile, c.Admin.Token = "redis://"+redis.Addr, rules, key, admin
 		c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		_, nodes[i] = started(t, c, slog.New(slog.DiscardHandler))

@@ -3,11 +3,13 @@ package server
 import (
 	"io"
 	"log/slog"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // NewLogger returns the logger that conf asks for. A level that is no level is
 // reported by [New]; here it means info.
-func NewLogger(w io.Writer, conf Log) *slog.Logger {
+func NewLogger(w io.Writer, conf config.Log) *slog.Logger {
 	var level slog.Level
 	if level.UnmarshalText([]byte(conf.Level)) != nil {
 		level = slog.LevelInfo

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // With nobody who could hear of them no events are made.
@@ -16,7 +18,7 @@ func TestNobodyHears(t *testing.T) {
 		{"local:", "127.0.0.1:0", true}, {"local:", "", false}, {"off", "127.0.0.1:0", false},
 		{"amqp://127.0.0.1:1/", "", true},
 	} {
-		c := Defaults()
+		c := config.Defaults()
 		c.Limits, c.Events.URL, c.Admin.Listen = []string{"1/hour"}, tt.url, tt.admin
 		s, err := New(c, Build{}, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -32,10 +34,10 @@ func TestNobodyHears(t *testing.T) {
 }
 
 func TestNodeNames(t *testing.T) {
-	if got := (&Events{}).node(); got == "" || strings.ContainsAny(got, "/ ") {
+	if got := (&config.Events{}).NodeName(); got == "" || strings.ContainsAny(got, "/ ") {
 		t.Errorf("by default %q", got)
 	}
-	if got := (&Events{Node: "a"}).node(); got != "a" {
+	if got := (&config.Events{Node: "a"}).NodeName(); got != "a" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -43,7 +45,12 @@ func TestNodeNames(t *testing.T) {
 // Every queue of the table refuses what it does not know, and has a source.
 func TestQueues(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	for scheme, kind := range queues {
+	for _, scheme := range []string{"kafka", "kafkas", "amqp", "amqps"} {
+		name, err := config.FindQueueKind("--events", scheme+"://h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := queues[name]
 		if q, err := kind.open(scheme+"://h?colour=red", log); err == nil || q != nil || !strings.Contains(err.Error(), "colour") && !strings.Contains(err.Error(), "missing") {
 			t.Errorf("%s: %v, %v", scheme, q, err)
 		}

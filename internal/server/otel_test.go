@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
@@ -227,12 +228,12 @@ func TestTelemetryFromTheEnvironment(t *testing.T) {
 }
 
 func TestTelemetrySettings(t *testing.T) {
-	for flag, change := range map[string]func(*server.OTel){
-		"--otel-endpoint: the endpoint": func(o *server.OTel) { o.Endpoint = "http://[" },
-		"--otel-endpoint":               func(o *server.OTel) { o.Endpoint = "localhost:4318" },
-		"otel.protocol":                 func(o *server.OTel) { o.Protocol = "http/json" },
-		"otel.interval":                 func(o *server.OTel) { o.Interval = time.Millisecond },
-		"otel.max_traces":               func(o *server.OTel) { o.MaxTraces = 0 },
+	for flag, change := range map[string]func(*config.OTel){
+		"--otel-endpoint: the endpoint": func(o *config.OTel) { o.Endpoint = "http://[" },
+		"--otel-endpoint":               func(o *config.OTel) { o.Endpoint = "localhost:4318" },
+		"otel.protocol":                 func(o *config.OTel) { o.Protocol = "http/json" },
+		"otel.interval":                 func(o *config.OTel) { o.Interval = time.Millisecond },
+		"otel.max_traces":               func(o *config.OTel) { o.MaxTraces = 0 },
 	} {
 		c := local("3/hour by client_id")
 		change(&c.OTel)

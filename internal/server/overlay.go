@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
@@ -57,7 +58,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rulesWith(s.shed, s.rules.live), Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: nodeName(), Logger: s.log,
+		Rules: rulesWith(s.shed, s.rules.live), Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: config.MachineName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -82,7 +83,7 @@ func (r *ruleSet) knownClients(t *eventPipeline, name string) []httpapi.KnownCli
 // routes give a source a key of their own; of several forms, the value itself if it is
 // one of them.
 func (s *Server) entryForm(key, value string) (string, error) {
-	if !s.conf.makesDescriptors() {
+	if !s.conf.MakesDescriptors() {
 		return value, nil // callers of the API are counted by what they send
 	}
 	form, err := s.identity.EntryForm(key, value)
@@ -91,7 +92,7 @@ func (s *Server) entryForm(key, value string) (string, error) {
 	}
 	isFound, written := false, ""
 	for i := range s.conf.Routes {
-		descriptors, _ := s.conf.Routes[i].descriptors(i)
+		descriptors, _ := s.conf.Routes[i].AllDescriptors(i)
 		for _, d := range descriptors {
 			for j, k := range d.Keys() {
 				from := d.Entries[j].From
@@ -123,10 +124,10 @@ func (s *Server) entryForm(key, value string) (string, error) {
 // send one that begins with the keys, the last of which may name a tier and stand apart;
 // isAnywhere: one that has the last of them.
 func isSent(s *Server, keys []string, isAnywhere bool) bool {
-	if !s.conf.makesDescriptors() {
+	if !s.conf.MakesDescriptors() {
 		return true
 	}
-	lists := sentKeys(s.conf)
+	lists := config.SentKeys(s.conf)
 	if len(s.conf.Routes) == 0 {
 		lists = [][]string{{words.Address}}
 		for _, l := range s.overlay.KeyLists(s.conf.API.Domain) {
@@ -139,7 +140,7 @@ func isSent(s *Server, keys []string, isAnywhere bool) bool {
 		return slices.ContainsFunc(lists, func(l []string) bool { return len(l) >= len(keys) && slices.Equal(l[:len(keys)], keys) })
 	}
 	last := len(keys) - 1
-	return begins(keys) || haveKey(lists, keys[last]) && (isAnywhere || last > 0 && begins(keys[:last]))
+	return begins(keys) || config.HaveKey(lists, keys[last]) && (isAnywhere || last > 0 && begins(keys[:last]))
 }
 
 // clientOf returns the entries that make a key of a limit.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/shed"
@@ -95,9 +96,9 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 		}
 	}
 	s.log.Info("limits in force", "limits", len(r.Limits)+r.MoreLimits, "first", r.Limits)
-	if u, err := s.conf.upstream(); err == nil && u != nil {
+	if u, err := s.conf.UpstreamURL(); err == nil && u != nil {
 		r.Upstream = redact.URL(u.String())
-	} else if n := len(s.conf.Routes); n > 0 && s.conf.forwards() {
+	} else if n := len(s.conf.Routes); n > 0 && s.conf.Forwards() {
 		r.Upstream = fmt.Sprintf("%d routes", n)
 		if n == 1 {
 			r.Upstream = "1 route"
@@ -113,13 +114,13 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 }
 
 // grpcInWords names what is served over gRPC, and who may use it.
-func grpcInWords(c *Config) string {
+func grpcInWords(c *config.Config) string {
 	text := "weir.v1, Envoy's rate limit service"
 	if c.ExtAuthz.Enabled {
 		text += ", ext_authz"
 	}
 	switch {
-	case !guardsGRPC(c) || trustsLoopback(c):
+	case !config.GuardsGRPC(c) || trustsLoopback(c):
 		return text
 	case len(c.Trust) > 0:
 		return text + "; for --trust " + strings.Join(c.Trust, ",")
@@ -140,7 +141,7 @@ func (r *ruleSet) firstInForce(own string) (first []string, more int) {
 			more++
 		}
 	}
-	for _, text := range r.words.texts() {
+	for _, text := range r.words.Texts() {
 		add(text)
 	}
 	set := r.set()

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // A cost that a rule fixes and that never passes where regions count together is an
@@ -19,8 +21,8 @@ func TestCostsAcrossRegionsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The store of the node's own region is named in either way.
-		for _, conf := range []*Config{
-			{Region: "a", Store: defaultStore, Regions: []string{"a=redis://a", "b=redis://b", "c=redis://c"}},
+		for _, conf := range []*config.Config{
+			{Region: "a", Store: config.DefaultStore, Regions: []string{"a=redis://a", "b=redis://b", "c=redis://c"}},
 			{Region: "a", Store: "redis://a", Regions: []string{"b=redis://b", "c=redis://c"}},
 		} {
 			conf.Rules, conf.API.Domain = file, "api"

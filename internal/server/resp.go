@@ -1,80 +1,12 @@
 package server
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-	"time"
-
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/resp"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 )
-
-// RESP configures the listener that speaks the Redis protocol.
-type RESP struct {
-	Listen       string        `yaml:"listen" name:"resp" placeholder:"[HOST:]PORT" help:"Address of the Redis protocol. It serves commands for the rules, and CL.THROTTLE as redis-cell has it: see docs/reference/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. off means none."`
-	User         string        `yaml:"user" kong:"-" was:"resp-user" placeholder:"NAME" help:"User that Redis clients authenticate as. Empty means default, which clients may leave out."`
-	Password     Secret        `yaml:"password" name:"resp-password" kong:"-" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
-	PasswordFile string        `yaml:"password_file" name:"resp-password-file" kong:"-" placeholder:"FILE" help:"File that holds the password, in place of resp.password."`
-	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
-	MaxClients   int64         `yaml:"max_clients" kong:"-" was:"resp-max-clients" default:"4096" placeholder:"N" least:"1" most:"1048576" help:"Most concurrent connections of Redis clients, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is idle for longest is closed for a new one; where all have commands in flight, the new one gets an error and is closed. Loopback, trust and identity.proxies.trusted have no bound for one client. Where there is a password, unauthenticated clients replace each other once they hold a quarter."`
-	IdleTimeout  time.Duration `yaml:"idle_timeout" kong:"-" was:"resp-idle-timeout" default:"0s" placeholder:"DURATION" least:"0" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: TCP keep-alive ends the connection of a machine that is gone."`
-	Timeout      time.Duration `yaml:"timeout" kong:"-" was:"resp-timeout" default:"10s" placeholder:"DURATION" positive:"" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to read its replies."`
-}
-
-// check reports what is wrong with r that can be seen without opening anything.
-func (r *RESP) check() error {
-	if r.Listen == "" {
-		return nil
-	}
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	secret := r.Password != "" || r.PasswordFile != ""
-	if r.Password != "" && r.PasswordFile != "" {
-		bad("resp.password and resp.password_file are both set: keep one")
-	}
-	if r.User != "" && !secret {
-		bad("resp.user has no password: set resp.password_file (WEIR_RESP_PASSWORD_FILE)")
-	}
-	if !secret && r.TLS.ClientCA == "" && r.isRemote() {
-		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: set resp.password_file (WEIR_RESP_PASSWORD_FILE), or listen on 127.0.0.1", r.Listen)
-	}
-	if r.PasswordFile == "" {
-		errs = append(errs, r.checkPassword(string(r.Password)))
-	}
-	return errors.Join(errs...)
-}
-
-// checkPassword returns an error for a password that others can find by trying.
-func (r *RESP) checkPassword(password string) error {
-	if password == "" || len(password) >= minSecret || !r.isRemote() {
-		return nil
-	}
-	return fmt.Errorf("the password of Redis clients has fewer than %d bytes, and --resp %s can be reached from other machines, which would find it: use `openssl rand -hex 16`, or listen on 127.0.0.1", minSecret, r.Listen)
-}
-
-// isRemote reports whether other machines reach the listener.
-func (r *RESP) isRemote() bool {
-	addr := r.address()
-	return !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr)
-}
-
-// address returns where to listen: a port alone is on loopback.
-func (r *RESP) address() string { return withHost(r.Listen, onLoopback) }
-
-// password returns what clients must give, empty for nothing.
-func (r *RESP) password() (string, error) {
-	if r.PasswordFile == "" {
-		return string(r.Password), nil
-	}
-	data, err := readSecret("resp.password_file", r.PasswordFile)
-	if err == nil {
-		err = r.checkPassword(string(data))
-	}
-	return string(data), err
-}
 
 // openRESP builds the listener for Redis clients.
 func openRESP(s *Server) (frontend, error) {
@@ -82,7 +14,7 @@ func openRESP(s *Server) (frontend, error) {
 	if c.Listen == "" {
 		return frontend{}, nil
 	}
-	password, err := c.password()
+	password, err := c.ReadPassword()
 	if err != nil {
 		return frontend{}, err
 	}
@@ -90,7 +22,7 @@ func openRESP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	shared, err := sharedAddrs(s.conf)
+	shared, err := config.SharedAddrs(s.conf)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -99,7 +31,7 @@ func openRESP(s *Server) (frontend, error) {
 		Limiter:      s.limiter,
 		Keyring:      s.store.keyring,
 		Check:        s.store.check,
-		Priority:     s.conf.priority(),
+		Priority:     s.conf.DefaultPriority(),
 		User:         c.User,
 		Password:     password,
 		Guesses:      s.guesses,
@@ -119,7 +51,7 @@ func openRESP(s *Server) (frontend, error) {
 	}
 	if cert != nil {
 		opt.TLS = cert.Config()
-	} else if password != "" && c.isRemote() {
+	} else if password != "" && c.IsRemote() {
 		s.log.Warn("password of Redis clients is sent in clear text; set resp.tls", "addr", c.Listen)
 	}
 	if s.resp, err = resp.New(opt); err != nil {
@@ -128,7 +60,7 @@ func openRESP(s *Server) (frontend, error) {
 	if err := s.store.check(s.resp.Throttle()); err != nil {
 		s.log.Warn("CL.THROTTLE returns errors: the store cannot keep token buckets", "err", err)
 	}
-	return frontend{listen: c.address(), tls: c.TLS, scheme: "redis", serve: s.resp, conns: counts}, nil
+	return frontend{listen: c.Address(), tls: c.TLS, scheme: "redis", serve: s.resp, conns: counts}, nil
 }
 
 // respMetrics translates what the Redis protocol's front end says of itself.

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // startRESP runs a node until the test ends.
-func startRESP(t *testing.T, c *server.Config) server.Ready {
+func startRESP(t *testing.T, c *config.Config) server.Ready {
 	t.Helper()
 	s, err := server.New(c, server.Build{Version: "v1.2.3"}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -211,7 +212,7 @@ func TestRESPNeedsPassword(t *testing.T) {
 }
 
 func TestRESPImpossible(t *testing.T) {
-	f := func(change func(*server.RESP), want string) {
+	f := func(change func(*config.RESP), want string) {
 		t.Helper()
 		c := local()
 		c.RESP.Listen = "127.0.0.1:0"
@@ -224,13 +225,13 @@ func TestRESPImpossible(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	f(func(r *server.RESP) { r.User = "app" }, "resp.user has no password")
-	f(func(r *server.RESP) { r.Password, r.PasswordFile = "a", "b" }, "keep one")
-	f(func(r *server.RESP) { r.PasswordFile = "gone" }, "resp.password_file")
-	f(func(r *server.RESP) { r.MaxClients = 0 }, "resp.max_clients")
-	f(func(r *server.RESP) { r.IdleTimeout = -1 }, "resp.idle_timeout")
-	f(func(r *server.RESP) { r.Timeout = 0 }, "resp.timeout")
-	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "resp.tls.cert and resp.tls.key go together")
+	f(func(r *config.RESP) { r.User = "app" }, "resp.user has no password")
+	f(func(r *config.RESP) { r.Password, r.PasswordFile = "a", "b" }, "keep one")
+	f(func(r *config.RESP) { r.PasswordFile = "gone" }, "resp.password_file")
+	f(func(r *config.RESP) { r.MaxClients = 0 }, "resp.max_clients")
+	f(func(r *config.RESP) { r.IdleTimeout = -1 }, "resp.idle_timeout")
+	f(func(r *config.RESP) { r.Timeout = 0 }, "resp.timeout")
+	f(func(r *config.RESP) { r.TLS.Cert = "x" }, "resp.tls.cert and resp.tls.key go together")
 }
 
 // TestFamilyShortRedisPasswords: a password that others can find by trying is an error at
@@ -251,7 +252,7 @@ func TestFamilyShortRedisPasswords(t *testing.T) {
 				if inFile {
 					c.RESP.PasswordFile = file
 				} else {
-					c.RESP.Password = server.Secret(password)
+					c.RESP.Password = config.Secret(password)
 				}
 				s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
 				if err == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -28,7 +29,7 @@ func TestRefusedUploadsAreAnswered(t *testing.T) {
 	}
 	s := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Problem{Status: 429, Detail: "too many"}.Write(w)
-	}), HTTP{StallTimeout: 30 * time.Second, MaxStreams: 100, MaxHeaderBytes: 1 << 16}, nil, Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
+	}), config.HTTP{StallTimeout: 30 * time.Second, MaxStreams: 100, MaxHeaderBytes: 1 << 16}, nil, config.Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
 	ln := servertest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

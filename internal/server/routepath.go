@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -29,7 +30,7 @@ func neverPath(path string) (why, cure string) {
 }
 
 // findNever returns warnings of the routes that no request takes.
-func findNever(path string, routes []Route) (out rules.Errors) {
+func findNever(path string, routes []config.Route) (out rules.Errors) {
 	for i := range routes {
 		if why, cure := neverPath(routes[i].Path); why != "" {
 			out = append(out, &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", i), Warning: true, Hint: cure,

@@ -59,7 +59,7 @@ func (r *ruleSet) Describe() any {
 		}
 		changed[at][v.Limit] = v.String()
 	}
-	book.Limits = append(book.Limits, r.words.texts()...)
+	book.Limits = append(book.Limits, r.words.Texts()...)
 	set := r.set()
 	asked := r.asked(set)
 	for _, rule := range set.FileRules() {

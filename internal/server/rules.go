@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
@@ -23,7 +24,7 @@ type ruleSet struct {
 	live *rules.Live
 	// hasFiles: there are rules files.
 	hasFiles bool
-	words    *wordLimits
+	words    *config.WordLimits
 	log      *slog.Logger
 	// overlay is what operators have laid over the rules.
 	overlay *overlay.Overlay
@@ -35,21 +36,21 @@ type ruleSet struct {
 
 // openRules loads what conf names. store says whether a limit goes on counting at a
 // reload, form how front ends write the value of an entry.
-func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
-	check, err := conf.checkLimit()
+func openRules(conf *config.Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
+	check, err := conf.LimitCheck()
 	if err != nil {
 		return nil, err
 	}
-	w, err := readWords(conf, check)
+	w, err := config.ReadWords(conf, check)
 	if err != nil {
 		return nil, err
 	}
 	r := &ruleSet{words: w, hasFiles: conf.Rules != "", log: log}
 	if !r.hasFiles {
-		r.live = rules.Fixed(limits.NewSet(w.layers...))
+		r.live = rules.Fixed(limits.NewSet(w.Layers...))
 		return r, nil
 	}
-	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.layers, Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
+	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.Layers, Check: check, CheckCost: conf.CostCheck(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	return r, err
 }
 
@@ -58,7 +59,7 @@ func (r *ruleSet) set() *limits.Set { return r.live.Set() }
 
 // fileLimits returns the limits of the rules files in use.
 func (r *ruleSet) fileLimits() []*weir.Limit {
-	inWords := limits.NewSet(r.words.layers...).Limits()
+	inWords := limits.NewSet(r.words.Layers...).Limits()
 	return slices.DeleteFunc(r.set().Limits(), func(l *weir.Limit) bool { return slices.Contains(inWords, l) })
 }
 
@@ -126,7 +127,7 @@ type ruleStatus struct {
 
 func (r *ruleSet) status() ruleStatus {
 	var out ruleStatus
-	out.Limits = r.words.texts()
+	out.Limits = r.words.Texts()
 	for _, v := range r.overlay.Modes.Views() {
 		out.Modes = append(out.Modes, fmt.Sprintf("%s/%s, limit %q: %s", v.Domain, v.Rule, v.Limit, v.String()))
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/bodies"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/frontend/resp"
 	"github.com/weirlimit/weir/internal/guesses"
@@ -35,7 +36,7 @@ import (
 
 // Server is one node. Safe for concurrent use.
 type Server struct {
-	conf  *Config
+	conf  *config.Config
 	log   *slog.Logger
 	build Build
 	rules *ruleSet
@@ -78,7 +79,7 @@ type frontend struct {
 	// section is its name in the configuration, metrics and logs.
 	section string
 	listen  string
-	tls     TLS
+	tls     config.TLS
 	// proxies are the peers that must send a PROXY protocol header.
 	proxies []netip.Prefix
 	// scheme begins its URL, with an s for TLS. Zero means http.
@@ -104,8 +105,8 @@ type serve interface {
 // New builds a node of the given binary and loads its rules. Everything that can be wrong with the
 // configuration is reported here; nothing listens yet. The caller must Run it,
 // or Close it.
-func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
-	if err := conf.check(); err != nil {
+func New(conf *config.Config, build Build, log *slog.Logger) (*Server, error) {
+	if err := conf.Check(); err != nil {
 		return nil, err
 	}
 	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0), certs: certificates{log: log}}
@@ -116,14 +117,14 @@ func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 }
 
 func (s *Server) open() (err error) {
-	if s.token, err = s.conf.Admin.token(); err != nil {
+	if s.token, err = s.conf.Admin.ReadToken(); err != nil {
 		return err
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.guesses.Close)
-	if s.answer, err = s.conf.answer(); err != nil {
+	if s.answer, err = s.conf.OpenAnswerWriter(); err != nil {
 		return err
 	}
 	if s.identity, err = openCallers(&s.conf.Identity, s.log); err != nil {
@@ -142,7 +143,7 @@ func (s *Server) open() (err error) {
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
 	s.rules.asked = s.coverage.isAsked
-	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
+	if s.shed, err = config.OpenShedder(s.conf.Shed, s.store.check); err != nil {
 		return err
 	}
 	if err = s.openEvents(func() []string { return alarms(s.rules, s.analytics) }); err != nil {
@@ -218,7 +219,7 @@ func metricsOptionsOf(s *Server) metrics.Options {
 		opts.RESP = func() metrics.RESP { return respMetrics(s.resp) }
 	}
 	opts.Certificates = s.certs.metrics
-	if s.conf.OTel.on() {
+	if s.conf.OTel.IsOn() {
 		opts.Telemetry, opts.Semantic = func() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }, true
 	}
 	if s.events != nil {
@@ -325,7 +326,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			}
 		}
 	}()
-	shared, err := sharedAddrs(s.conf)
+	shared, err := config.SharedAddrs(s.conf)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +355,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 
 // proxyAdvice says what to do about PROXY headers that nobody reads.
 func (f *frontend) proxyAdvice() string {
-	if f.section == "http" && !strings.HasPrefix(f.listen, unixPrefix) {
+	if f.section == "http" && !strings.HasPrefix(f.listen, config.UnixPrefix) {
 		return "if the peer is your load balancer, list its addresses in http.proxy_protocol (--proxy-protocol)"
 	}
 	return "have the load balancer send no PROXY header to this port: it is read at the TCP port of http alone"

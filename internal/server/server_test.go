@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -30,8 +31,8 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // local returns a configuration on free loopback ports.
-func local(limits ...string) *server.Config {
-	c := server.Defaults()
+func local(limits ...string) *config.Config {
+	c := config.Defaults()
 	c.Limits, c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = limits, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	return c
 }

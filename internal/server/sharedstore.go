@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
@@ -19,7 +20,7 @@ import (
 // openShared puts what a node does on its own before a store that nodes share:
 // leases, failure policies, and the limits that each node counts alone; and before that
 // what counts with other regions, if there are any. reached reports whether it was ever there.
-func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf *Config, log *slog.Logger) (openedStore, error) {
+func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf *config.Config, log *slog.Logger) (openedStore, error) {
 	peers, peerTimeout, err := openPeers(conf, log)
 	if err != nil {
 		return openedStore{}, errors.Join(err, own.Close())

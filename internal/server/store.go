@@ -1,13 +1,13 @@
 package server
 
 import (
-	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/sketch"
@@ -17,17 +17,13 @@ import (
 )
 
 // openStore opens the store that a URL names.
-type openStore func(conf *Config, log *slog.Logger) (openedStore, error)
-
-// storeKind is how the store of a URL is opened, and why it cannot serve a limit.
-type storeKind struct {
-	open  openStore
-	check func(*weir.Limit) error
-}
+type openStore func(conf *config.Config, log *slog.Logger) (openedStore, error)
 
 // openedStore is a store and what else it can do.
 type openedStore struct {
 	weir.Store
+	// name is that of its kind.
+	name string
 	// keyring looks at single keys. Nil if the store cannot.
 	keyring httpapi.Keyring
 	// stats is what the memory of this process says of itself, sketch of an
@@ -61,19 +57,6 @@ func (s *openedStore) degraded() string {
 		return ""
 	}
 	return "degraded: the shared store is unavailable; decisions follow on_store_error"
-}
-
-// checkOf returns the check of limits for nodes that share a store whose own is check.
-func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
-	return func(l *weir.Limit) error {
-		switch {
-		case alone(l):
-			return memory.Check(l)
-		case l.Traits()&weir.Sketches != 0:
-			return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
-		}
-		return check(l)
-	}
 }
 
 // restartsOf returns why limits count from zero on nodes that share a store whose own

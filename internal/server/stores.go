@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
@@ -17,7 +18,7 @@ import (
 )
 
 // openMemory opens the embedded store.
-func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
+func openMemory(conf *config.Config, log *slog.Logger) (openedStore, error) {
 	text := conf.Store
 	bad := func(format string, args ...any) (openedStore, error) {
 		return openedStore{}, fmt.Errorf("--store %q: "+format, append([]any{text}, args...)...)
@@ -34,9 +35,9 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 		if key != "max_bytes" {
 			return bad("unknown parameter %q%s", key, spell.Hint(key, []string{"max_bytes"}))
 		}
-		var b Bytes
+		var b config.Bytes
 		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {
-			return bad("max_bytes %q is not a number of bytes such as 512MiB, at least %s", values[0], Bytes(memory.MinBytes))
+			return bad("max_bytes %q is not a number of bytes such as 512MiB, at least %s", values[0], config.Bytes(memory.MinBytes))
 		}
 		opt.MaxBytes = int64(b)
 	}
@@ -52,7 +53,7 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 }
 
 // openRedis opens Redis or Valkey, in any topology.
-func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
+func openRedis(conf *config.Config, log *slog.Logger) (openedStore, error) {
 	mayServe := conf.StoreStart == startServe
 	own, err := openDriven(theStore, conf.Store, mayServe, redis.Options{Logger: log, Late: mayServe})
 	if err != nil {
@@ -66,7 +67,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 }
 
 // openMemcached opens Memcached.
-func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
+func openMemcached(conf *config.Config, log *slog.Logger) (openedStore, error) {
 	opt, err := memcached.ParseURL(conf.Store)
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
@@ -105,16 +106,16 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 }
 
 // openStoreOf opens the store that conf names.
-func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
-	kind, err := kindOfStore(conf)
+func openStoreOf(conf *config.Config, log *slog.Logger) (openedStore, error) {
+	kind, err := config.FindStoreKind(conf)
 	if err != nil {
 		return openedStore{}, err
 	}
-	if own := conf.storeOfRegion(); own != conf.Store {
+	if own := conf.StoreOfRegion(); own != conf.Store {
 		in := *conf
 		in.Store, conf = own, &in
 	}
-	opened, err := kind.open(conf, log)
-	opened.check = kind.check
+	opened, err := stores[kind.Name](conf, log)
+	opened.name, opened.check = kind.Name, kind.Check
 	return opened, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -18,9 +19,9 @@ func TestStoreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	const keys = 4000
-	held := func(memory Bytes) int64 {
+	held := func(memory config.Bytes) int64 {
 		t.Helper()
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Store, conf.StoreHeld = "redis://"+redis.Addr, memory
 		o, err := openStoreOf(conf, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/limits"
@@ -23,11 +24,11 @@ type Trial struct {
 
 // OpenTrial returns a trial of c, to be closed. No other machine is asked. It returns the
 // error that a start of the node would end with, or that there is no gateway.
-func OpenTrial(c *Config) (*Trial, error) {
-	if err := c.check(); err != nil {
+func OpenTrial(c *config.Config) (*Trial, error) {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if !c.forwards() {
+	if !c.Forwards() {
 		return nil, errors.New("the configuration has no gateway, so requests have no descriptors of their own: add upstream, or try descriptors, as in weir explain rules.yaml key=value")
 	}
 	s := &Server{conf: c, log: slog.New(slog.DiscardHandler)}
@@ -41,19 +42,19 @@ func OpenTrial(c *Config) (*Trial, error) {
 // openForTrial opens the parts of a node that its gateway needs. Counts, of which there
 // are none, are in memory, whatever the store of the configuration is.
 func openForTrial(s *Server) (*gateway.Gateway, error) {
-	who, err := s.conf.checkIdentity()
+	who, _, err := s.conf.Identity.Open(nil, false)
 	if err != nil {
 		return nil, err
 	}
 	s.identity = &callers{Resolver: who}
-	if s.store, err = openStoreOf(Defaults(), s.log); err != nil {
+	if s.store, err = openStoreOf(config.Defaults(), s.log); err != nil {
 		return nil, errors.Join(err, who.Close())
 	}
 	s.closers = closers{who.Close, s.store.Close}
 	if s.rules, err = openRules(s.conf, &s.store, who.EntryForm, s.log); err != nil {
 		return nil, err
 	}
-	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
+	if s.shed, err = config.OpenShedder(s.conf.Shed, s.store.check); err != nil {
 		return nil, err
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: who, log: s.log}

@@ -16,14 +16,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/internal/config"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
 // started runs a node until the test ends and returns it with where it listens.
-func started(t *testing.T, c *Config, log *slog.Logger) (*Server, Ready) {
+func started(t *testing.T, c *config.Config, log *slog.Logger) (*Server, Ready) {
 	t.Helper()
 	for _, listen := range []string{c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen} {
-		if listen != "" && listen != "off" && !strings.HasSuffix(listen, ":0") && !strings.HasPrefix(listen, unixPrefix) {
+		if listen != "" && listen != "off" && !strings.HasSuffix(listen, ":0") && !strings.HasPrefix(listen, config.UnixPrefix) {
 			t.Fatalf("listens on %s, which others may use: let a test listen on a free port", listen)
 		}
 	}
@@ -92,7 +93,7 @@ func TestFamilyNoTrustWithoutAWord(t *testing.T) {
 		} {
 			t.Run(host+" "+c.name, func(t *testing.T) {
 				t.Parallel()
-				conf := Defaults()
+				conf := config.Defaults()
 				conf.Limits, conf.Trust, conf.Upstream = []string{"1000000/second by all"}, c.trust, upstream
 				conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = listen, "127.0.0.1:0", listen
 				conf.Admin.Token = token
@@ -183,13 +184,13 @@ func callCheck(t *testing.T, addr string) error {
 // nobody could ask the node any more the error says so.
 func TestListenersAreTurnedOff(t *testing.T) {
 	for _, none := range []string{"off", ""} {
-		c := Defaults()
+		c := config.Defaults()
 		c.Limits, c.HTTP.Listen = []string{"1/minute by ip"}, "127.0.0.1:0"
 		c.GRPC.Listen, c.Admin.Listen, c.RESP.Listen = none, none, none
 		if _, ready := started(t, c, slog.New(slog.DiscardHandler)); len(ready.URLs) != 1 || ready.URLs["http"] == "" {
 			t.Errorf("%q: it listens on %v", none, ready.URLs)
 		}
-		c = Defaults()
+		c = config.Defaults()
 		c.Limits, c.HTTP.Listen, c.GRPC.Listen = []string{"1/minute by ip"}, none, none
 		if _, err := New(c, Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "are all off") {
 			t.Errorf("%q: %v", none, err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -76,10 +76,10 @@ descriptors:
 			if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := server.Defaults()
+			c := config.Defaults()
 			c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", ""
 			c.Rules, c.Upstream, c.Analytics.URL = file, upstream.URL, "memory:"
-			c.Routes = []server.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "path"}}}, {Entries: []identity.EntryFrom{{From: "method"}}}, {Entries: []identity.EntryFrom{{From: "remote_address"}}}}}}
+			c.Routes = []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "path"}}}, {Entries: []identity.EntryFrom{{From: "method"}}}, {Entries: []identity.EntryFrom{{From: "remote_address"}}}}}}
 			r := run(t, c)
 			total, refused := int64(0), int64(0)
 			for i := range 60 {

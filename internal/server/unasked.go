@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
 )
@@ -43,7 +44,7 @@ func (u *unasked) summary() string {
 
 // asks says which rules the gateway, and proxies that ask, can meet.
 type asks struct {
-	conf     *Config
+	conf     *config.Config
 	who      *identity.Resolver
 	set      *limits.Set
 	domain   string
@@ -61,14 +62,10 @@ type asks struct {
 // which more come in question is taken to be asked.
 const maxRouteTries = 2000
 
-// makesDescriptors reports whether some door of the node makes descriptors itself. The
-// others can be asked anything.
-func (c *Config) makesDescriptors() bool { return c.forwards() || c.asked() }
-
 // findAsked finds out which rules of a set the doors of a configuration ask.
-func findAsked(conf *Config, who *identity.Resolver, set *limits.Set) (*asks, error) {
+func findAsked(conf *config.Config, who *identity.Resolver, set *limits.Set) (*asks, error) {
 	a := &asks{conf: conf, who: who, set: set, domain: conf.API.Domain, asked: map[*limits.Rule]bool{}}
-	if !conf.makesDescriptors() {
+	if !conf.MakesDescriptors() {
 		for _, r := range set.FileRules() {
 			a.asked[r] = true
 		}
@@ -79,7 +76,7 @@ func findAsked(conf *Config, who *identity.Resolver, set *limits.Set) (*asks, er
 	}
 	// Those beneath come first: a rule that leads to one that is asked is asked too.
 	for _, r := range slices.Backward(set.FileRules()) {
-		if a.asked[r] || r.Domain != a.domain && !conf.asked() {
+		if a.asked[r] || r.Domain != a.domain && !conf.IsAsked() {
 			continue
 		}
 		if a.reaches(r) {
@@ -100,7 +97,7 @@ func (a *asks) plans() (err error) {
 	}
 	all := make([]identity.Route, len(a.conf.Routes))
 	for i := range a.conf.Routes {
-		r, err := a.conf.route(i)
+		r, err := a.conf.GatewayRoute(i)
 		if err != nil {
 			return err
 		}
@@ -110,14 +107,14 @@ func (a *asks) plans() (err error) {
 	if a.routes, err = a.who.Routes(all); err != nil {
 		return err
 	}
-	if hasUnrouted(a.conf) {
+	if config.HasUnrouted(a.conf) {
 		a.unrouted, err = a.who.Plan(nil)
 	}
 	return err
 }
 
 // fixedBy returns what a route fixes of the path and the host of its requests.
-func (a *asks) fixedBy(rt *Route) map[string]string {
+func (a *asks) fixedBy(rt *config.Route) map[string]string {
 	fixed := map[string]string{}
 	for source, value := range map[string]string{"path": rt.Path, "host": rt.Host} {
 		if form, err := a.who.EntryForm(source, value); value != "" && err == nil && !strings.ContainsAny(value, "{*") {
@@ -306,7 +303,7 @@ func (a *asks) report() {
 		case !r.Decides():
 		case a.asked[r]:
 			a.reportTiers(r)
-		case r.Domain != a.domain && !a.conf.asked():
+		case r.Domain != a.domain && !a.conf.IsAsked():
 			if !others[r.Domain] {
 				others[r.Domain] = true
 				u := unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
@@ -471,7 +468,7 @@ func (a *asks) reportGaps(key string) {
 	first, entries := -1, "{entries: ["+quoteYAML(key)+"]}"
 	for i := range a.conf.Routes {
 		rt := &a.conf.Routes[i]
-		if rt.Unlimited || rt.sends(key) {
+		if rt.Unlimited || rt.Sends(key) {
 			continue
 		}
 		if gaps = append(gaps, strconv.Itoa(i+1)); first < 0 {
@@ -501,53 +498,10 @@ func (a *asks) reportGaps(key string) {
 	a.found = append(a.found, u)
 }
 
-// sentKeys returns the lists of keys of the descriptors that the route sends.
-func (rt *Route) sentKeys() (lists [][]string) {
-	descriptors, err := rt.descriptors(0)
-	if err != nil || rt.Unlimited {
-		return nil // of the first, the node does not start
-	}
-	for _, d := range descriptors {
-		lists = append(lists, d.Keys())
-	}
-	if len(descriptors) == 0 {
-		lists = append(lists, []string{words.Address})
-	}
-	return lists
-}
-
-// sends reports whether a descriptor of the route has an entry of the key.
-func (rt *Route) sends(key string) bool { return haveKey(rt.sentKeys(), key) }
-
-// haveKey reports whether one of the lists has a key.
-func haveKey(lists [][]string, key string) bool {
-	return slices.ContainsFunc(lists, func(l []string) bool { return slices.Contains(l, key) })
-}
-
-// hasUnrouted reports whether the doors take requests that no route does.
-func hasUnrouted(c *Config) bool {
-	takesAll := func(rt Route) bool {
-		return rt.Host == "" && len(rt.Methods) == 0 && (rt.Path == "" || rt.Path == "/*")
-	}
-	return (c.Upstream != "" || c.asked()) && !slices.ContainsFunc(c.Routes, takesAll)
-}
-
-// sentKeys returns the lists of keys of the descriptors that routes send, and requests
-// without one.
-func sentKeys(c *Config) (lists [][]string) {
-	if hasUnrouted(c) {
-		lists = append(lists, []string{words.Address})
-	}
-	for i := range c.Routes {
-		lists = append(lists, c.Routes[i].sentKeys()...)
-	}
-	return lists
-}
-
 // sends reports whether some descriptor has an entry of the key.
 func (a *asks) sends(key string) bool {
 	if a.routes == nil {
 		return a.who.Unknown(key) == nil
 	}
-	return haveKey(sentKeys(a.conf), key)
+	return config.HaveKey(config.SentKeys(a.conf), key)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
@@ -73,9 +74,9 @@ descriptors:
   - {key: auth_type, value: login, limit: 5/minute}
   - {key: client_id, limit: 5/minute}
 `
-	f := func(name string, change func(*Config), unasked []string, log ...string) {
+	f := func(name string, change func(*config.Config), unasked []string, log ...string) {
 		t.Run(name, func(t *testing.T) {
-			c := Defaults()
+			c := config.Defaults()
 			c.Rules = rulesFile(t, lines)
 			change(c)
 			s, got := node(t, c)
@@ -109,35 +110,35 @@ descriptors:
 		})
 	}
 	const back = "http://127.0.0.1:1"
-	f("only the API", func(*Config) {}, nil)
-	f("no routes", func(c *Config) { c.Upstream = back }, []string{"auth_type=login", "client_id"}, "only callers of the API send client_id", "requests have no auth_type")
-	f("forward-auth without routes", func(c *Config) {
+	f("only the API", func(*config.Config) {}, nil)
+	f("no routes", func(c *config.Config) { c.Upstream = back }, []string{"auth_type=login", "client_id"}, "only callers of the API send client_id", "requests have no auth_type")
+	f("forward-auth without routes", func(c *config.Config) {
 		c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 	}, []string{"auth_type=login", "client_id"})
-	f("a route by address", func(c *Config) {
-		c.Upstream, c.Routes = back, []Route{{Path: "/login", Descriptors: []identity.Descriptor{by("remote_address")}}}
+	f("a route by address", func(c *config.Config) {
+		c.Upstream, c.Routes = back, []config.Route{{Path: "/login", Descriptors: []identity.Descriptor{by("remote_address")}}}
 	}, []string{"auth_type=login", "client_id", `path="/login"`, `path="/login"/remote_address`},
 		"sends path, remote_address", `to=routes[0].descriptors add="- {entries: [path, remote_address]}"`,
 		`add="- {entries: [{key: auth_type, from: \"value:login\"}]}"`)
-	f("a route of another path", func(c *Config) {
-		c.Upstream, c.Routes = back, []Route{{Path: "/other", Descriptors: []identity.Descriptor{by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
+	f("a route of another path", func(c *config.Config) {
+		c.Upstream, c.Routes = back, []config.Route{{Path: "/other", Descriptors: []identity.Descriptor{by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
 	}, []string{`path="/login"`, `path="/login"/remote_address`}, `to="the end of routes" add="- {descriptors: [{entries: [remote_address]}, {entries: [path, remote_address]}]}"`)
-	f("an unlimited route before it", func(c *Config) {
-		c.Upstream, c.Routes = back, []Route{{Path: "/login", Unlimited: true},
+	f("an unlimited route before it", func(c *config.Config) {
+		c.Upstream, c.Routes = back, []config.Route{{Path: "/login", Unlimited: true},
 			{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
 	}, []string{`path="/login"`, `path="/login"/remote_address`})
-	f("another value", func(c *Config) {
-		c.Upstream, c.Routes = back, []Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:log-in"), by("client_id<header:X-Id")}}}
+	f("another value", func(c *config.Config) {
+		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:log-in"), by("client_id<header:X-Id")}}}
 	}, []string{"auth_type=login"})
-	f("all", func(c *Config) {
-		c.Upstream, c.Routes = back, []Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
+	f("all", func(c *config.Config) {
+		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
 	}, nil)
 }
 
 // Tiers that nothing chooses, lists that nothing is looked up in, and domains that only
 // the API can ask are warned of; a reload is looked at as well.
 func TestPartsThatNobodyAsks(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream = "http://127.0.0.1:1"
 	c.Rules = rulesFile(t, "domain: api\ndeny: {tenant: [x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute, tiers: {by: plan, limits: {pro: 9/minute}}}\n")
 	s, log := node(t, c)
@@ -204,10 +205,10 @@ func makeAskedRules(rnd *rand.Rand, b *strings.Builder, indent string, depth int
 	}
 }
 
-func makeRoutes(rnd *rand.Rand) []Route {
-	var all []Route
+func makeRoutes(rnd *rand.Rand) []config.Route {
+	var all []config.Route
 	for range 1 + rnd.IntN(3) {
-		r := Route{Path: pick(rnd, []string{"", "/login", "/search/*", "/items/{id}", "/items/{id}", "/"}), Host: pick(rnd, []string{"", "", "a.example", "*.example"})}
+		r := config.Route{Path: pick(rnd, []string{"", "/login", "/search/*", "/items/{id}", "/items/{id}", "/"}), Host: pick(rnd, []string{"", "", "a.example", "*.example"})}
 		if rnd.IntN(3) == 0 {
 			r.Methods = []string{pick(rnd, []string{"GET", "POST"})}
 		}
@@ -237,11 +238,11 @@ func makeRoutes(rnd *rand.Rand) []Route {
 }
 
 // metBy returns the rules that some request meets, tried one by one.
-func metBy(t *testing.T, conf *Config, who *identity.Resolver, set *limits.Set) map[string]bool {
+func metBy(t *testing.T, conf *config.Config, who *identity.Resolver, set *limits.Set) map[string]bool {
 	t.Helper()
 	routes := make([]identity.Route, len(conf.Routes))
 	for i := range conf.Routes {
-		r, err := conf.route(i)
+		r, err := conf.GatewayRoute(i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +316,7 @@ func TestFamilyRulesAreAskedOrReported(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b.String())
 		}
-		conf := Defaults()
+		conf := config.Defaults()
 		conf.Upstream, conf.Routes = "http://127.0.0.1:1", makeRoutes(rnd)
 		met := metBy(t, conf, who, set)
 		if met == nil {
@@ -360,11 +361,11 @@ func TestFamilyRulesAreAskedOrReported(t *testing.T) {
 }
 
 // paste adds the lines that a warning says to the routes.
-func paste(t *testing.T, c *Config, u unasked) {
+func paste(t *testing.T, c *config.Config, u unasked) {
 	t.Helper()
 	var err error
 	if u.To == "the end of routes" {
-		var more []Route
+		var more []config.Route
 		if err = yaml.Unmarshal([]byte(u.Add), &more); err == nil {
 			c.Routes = append(c.Routes, more...)
 		}
@@ -388,7 +389,7 @@ func paste(t *testing.T, c *Config, u unasked) {
 
 // /rules names the rules that nobody asks.
 func TestAdminNamesUnaskedRules(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream, c.Rules = "http://127.0.0.1:1", rulesFile(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 5/minute}\n")
 	s, _ := node(t, c)
 	w := httptest.NewRecorder()
@@ -408,7 +409,7 @@ func TestRulesThatAreTooDeep(t *testing.T) {
 		fmt.Fprintf(&b, "%s- key: header:X-%d\n%s  descriptors:\n", strings.Repeat("    ", depth), depth, strings.Repeat("    ", depth))
 	}
 	fmt.Fprintf(&b, "%s- {key: path, limit: 1/year}\n", strings.Repeat("    ", identity.MaxRuleKeys))
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream, c.Rules = upstream(t), rulesFile(t, b.String())
 	s, log := node(t, c)
 	if !strings.Contains(log.String(), "lists of up to 16 keys are asked") {
@@ -426,10 +427,10 @@ func TestRulesThatAreTooDeep(t *testing.T) {
 // A deny list that some routes do not look at is warned of, with the line that mends
 // the first of them.
 func TestDenyListsThatSomeRoutesSkip(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Upstream = "http://127.0.0.1:1"
 	c.Rules = rulesFile(t, "domain: api\ndeny: {remote_address: [192.0.2.1], path: [/x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
-	c.Routes = []Route{{Path: "/a", Descriptors: []identity.Descriptor{by("remote_address"), by("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{by("path")}},
+	c.Routes = []config.Route{{Path: "/a", Descriptors: []identity.Descriptor{by("remote_address"), by("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{by("path")}},
 		{Path: "/c"}, {Path: "/d", Unlimited: true}}
 	_, log := node(t, c)
 	for _, want := range []string{`rule="deny list of remote_address" reason="no remote_address is sent by route 2" to=routes[1].descriptors add="- {entries: [remote_address]}"`,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
@@ -37,7 +38,7 @@ func (u *unlimited) finding(path string) *rules.Error {
 
 // findUnlimited finds what of the requests no rule limits. With load shedding something
 // limits all of them.
-func findUnlimited(conf *Config, who *identity.Resolver, set *limits.Set) (found []unlimited) {
+func findUnlimited(conf *config.Config, who *identity.Resolver, set *limits.Set) (found []unlimited) {
 	if conf.Shed != nil {
 		return nil
 	}
@@ -51,7 +52,7 @@ func findUnlimited(conf *Config, who *identity.Resolver, set *limits.Set) (found
 		found = append(found, unlimited{route, keysOf(ds), keysThere(set, domain)})
 	}
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: words.Address}}}}
-	if conf.Upstream != "" && hasUnrouted(conf) && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
+	if conf.Upstream != "" && config.HasUnrouted(conf) && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {
 		add(-1, address)
 	}
 	for i := range conf.Routes {

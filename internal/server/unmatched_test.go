@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/config"
 )
 
 // post asks the API of a node.
@@ -96,7 +98,7 @@ func TestFamilyTypoIsNoPass(t *testing.T) {
 		{"not on the list", ask("api", "office=rome"), "api", "", "these values"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conf := Defaults()
+			conf := config.Defaults()
 			conf.Rules, conf.Limits = rulesFile(t, saasRules), []string{"1000/minute by ip"}
 			s, log := node(t, conf)
 			for range 3 {
@@ -148,7 +150,7 @@ func TestFamilyTypoIsNoPass(t *testing.T) {
 // However many keys and domains are made up, the log and the labels stay small; after a
 // reload what is still wrong is warned of again.
 func TestUnmatchedIsBounded(t *testing.T) {
-	c := Defaults()
+	c := config.Defaults()
 	c.Rules = rulesFile(t, saasRules)
 	s, log := node(t, c)
 	for i := range 2000 {

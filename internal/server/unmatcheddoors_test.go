@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
@@ -25,7 +26,7 @@ import (
 // question that meets no rule is counted, of its domain where the rules have it, and
 // warned of once with what was meant, whatever the domain is called.
 func TestFamilyTypoIsNoPassAtAnyDoor(t *testing.T) {
-	conf := Defaults()
+	conf := config.Defaults()
 	conf.Rules = rulesFile(t, "domain: api\ndescriptors:\n  - {key: api_key, limit: 100/minute}\n")
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen, conf.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	var log servertest.Log

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
@@ -14,13 +15,13 @@ import (
 // setInWords returns the limits in words of the domain api.
 func setInWords(t *testing.T, texts ...string) *limits.Set {
 	t.Helper()
-	conf := Defaults()
+	conf := config.Defaults()
 	conf.Limits = texts
-	w, err := readWords(conf, func(*weir.Limit) error { return nil })
+	w, err := config.ReadWords(conf, func(*weir.Limit) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limits.NewSet(w.layers...)
+	return limits.NewSet(w.Layers...)
 }
 
 // Whoever asks for a reload is told that limits in words do not change by it.

@@ -1,11 +1,10 @@
-package server_test
+package config_test
 
 import (
 	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,12 +13,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/generated/configuration.md")
 
-func write(t *testing.T, name, content string) string {
+func writeFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -29,7 +28,7 @@ func write(t *testing.T, name, content string) string {
 }
 
 func TestDefaults(t *testing.T) {
-	c := server.Defaults()
+	c := config.Defaults()
 	if c.HTTP.Listen != ":8080" || c.Admin.Listen != "127.0.0.1:6070" || c.HTTP.MaxHeaderBytes != 32<<10 ||
 		c.Drain.Timeout != 20*time.Second || c.API.Domain != "api" || c.Log.Level != "info" {
 		t.Errorf("defaults: %+v", c)
@@ -38,17 +37,17 @@ func TestDefaults(t *testing.T) {
 
 // What is given wins over the file, the file over the defaults.
 func TestLayers(t *testing.T) {
-	file := write(t, "weir.yaml", `
+	file := writeFile(t, "weir.yaml", `
 limits: ["10/second by ip"]
 http:
   listen: 127.0.0.1:1
   max_header_bytes: 64KiB
 drain: {delay: 5s}
 `)
-	flags := server.Defaults()
+	flags := config.Defaults()
 	flags.HTTP.Listen = "127.0.0.1:2"
 	flags.Drain.Delay = 7 * time.Second // not given
-	c, err := server.Layer(file, flags, func(name string) bool { return name == "http" })
+	c, err := config.Layer(file, flags, func(name string) bool { return name == "http" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +66,8 @@ drain: {delay: 5s}
 func TestFileErrors(t *testing.T) {
 	f := func(content string, want ...string) {
 		t.Helper()
-		file := write(t, "weir.yaml", content)
-		_, err := server.Layer(file, server.Defaults(), func(string) bool { return false })
+		file := writeFile(t, "weir.yaml", content)
+		_, err := config.Layer(file, config.Defaults(), func(string) bool { return false })
 		if err == nil {
 			t.Errorf("accepted:\n%s", content)
 			return
@@ -139,24 +138,24 @@ func TestFileErrors(t *testing.T) {
 
 // A key without a value, and a single value where a list may stand.
 func TestFileLeniency(t *testing.T) {
-	c, err := server.Layer(write(t, "weir.yaml", "# nothing but\nhttp:\nstore:\nlimits: 5/minute\ndrain: &d {delay: 1s}\n"), server.Defaults(), func(string) bool { return false })
+	c, err := config.Layer(writeFile(t, "weir.yaml", "# nothing but\nhttp:\nstore:\nlimits: 5/minute\ndrain: &d {delay: 1s}\n"), config.Defaults(), func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.HTTP.Listen != ":8080" || c.Store != "memory:" || !reflect.DeepEqual(c.Limits, []string{"5/minute"}) || c.Drain.Delay != time.Second {
 		t.Errorf("%+v", c)
 	}
-	if _, err := server.Layer(write(t, "weir.yaml", "# nothing\n"), server.Defaults(), func(string) bool { return false }); err != nil {
+	if _, err := config.Layer(writeFile(t, "weir.yaml", "# nothing\n"), config.Defaults(), func(string) bool { return false }); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestFileIsBounded(t *testing.T) {
-	file := write(t, "weir.yaml", "#"+strings.Repeat("x", 2<<20))
-	if _, err := server.Layer(file, server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "larger than") {
+	file := writeFile(t, "weir.yaml", "#"+strings.Repeat("x", 2<<20))
+	if _, err := config.Layer(file, config.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := server.Layer(file+".gone", server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "configuration file") {
+	if _, err := config.Layer(file+".gone", config.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "configuration file") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -164,14 +163,14 @@ func TestFileIsBounded(t *testing.T) {
 // What is printed is a configuration file that means the same, without the
 // secrets.
 func TestPrint(t *testing.T) {
-	c := server.Defaults()
+	c := config.Defaults()
 	c.Limits = []string{"10/second by ip"}
 	c.Admin.Token = "0123456789abcdef"
 	c.Upstream = "http://user:sesame@host:1"
 	c.Identity.JWT.URL = "https://user:sesame@host/jwks.json"
 	c.Events.URL = "amqp://user:sesame@host:5672,other/vhost?queue=weir"
 	c.Analytics.URL = "postgres://user:sesame@host/weir"
-	c.Routes = []server.Route{{
+	c.Routes = []config.Route{{
 		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
 		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},
 	}}
@@ -184,7 +183,7 @@ func TestPrint(t *testing.T) {
 			t.Errorf("%s is printed:\n%s", secret, &out)
 		}
 	}
-	back, err := server.Layer(write(t, "weir.yaml", out.String()), server.Defaults(), func(string) bool { return false })
+	back, err := config.Layer(writeFile(t, "weir.yaml", out.String()), config.Defaults(), func(string) bool { return false })
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, &out)
 	}
@@ -203,9 +202,9 @@ func TestPrint(t *testing.T) {
 // What differs from the defaults is a configuration file that means the same, and has
 // nothing that is zero.
 func TestPrintChanged(t *testing.T) {
-	c := server.Defaults()
+	c := config.Defaults()
 	c.Upstream, c.Limits = "http://127.0.0.1:1", []string{"10/second by ip"}
-	c.Routes = []server.Route{
+	c.Routes = []config.Route{
 		{Path: "/login", Limit: []string{"5/minute by ip"}},
 		{Path: "/paid", MaxBody: 1, Descriptors: []identity.Descriptor{
 			{Entries: []identity.EntryFrom{{From: "remote_address"}, {Key: "plan", From: "value:0"}}, Cost: 2},
@@ -216,7 +215,7 @@ func TestPrintChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := server.PrintChanged(&out, c); err != nil {
+	if err := config.PrintChanged(&out, c); err != nil {
 		t.Fatal(err)
 	}
 	for _, zero := range []string{`""`, "0s", ": false", "[]", "cost: 0", "max_body: 0"} {
@@ -224,7 +223,7 @@ func TestPrintChanged(t *testing.T) {
 			t.Errorf("%s is printed:\n%s", zero, &out)
 		}
 	}
-	back, err := server.Layer(write(t, "weir.yaml", out.String()), server.Defaults(), func(string) bool { return false })
+	back, err := config.Layer(writeFile(t, "weir.yaml", out.String()), config.Defaults(), func(string) bool { return false })
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, &out)
 	}
@@ -234,127 +233,10 @@ func TestPrintChanged(t *testing.T) {
 	}
 }
 
-// Every impossible value is reported, all of them at once, and says which flag
-// to change.
-func TestImpossibleValues(t *testing.T) {
-	f := func(change func(*server.Config), want ...string) {
-		t.Helper()
-		c := server.Defaults()
-		c.Limits, c.HTTP.Listen, c.Admin.Listen = []string{"10/second"}, "127.0.0.1:0", "127.0.0.1:0"
-		change(c)
-		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
-		if err == nil {
-			s.Close()
-			t.Errorf("accepted: want %q", want)
-			return
-		}
-		for _, part := range want {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("no %q in: %v", part, err)
-			}
-		}
-	}
-	f(func(c *server.Config) { c.Limits = nil }, `--limit "100/minute by ip"`, "--rules FILE")
-	f(func(c *server.Config) { c.HTTP.Listen, c.GRPC.Listen, c.API.Domain = "", "", "" }, "--http ", "api.domain")
-	f(func(c *server.Config) { c.HTTP.Listen, c.ForwardAuth.Prefix = "", "/auth" }, "--http ", "forward-auth answer")
-	f(func(c *server.Config) { c.Upstream = "localhost:3000" }, "--upstream", "http://")
-	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
-	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")
-	f(func(c *server.Config) { c.Upstream, c.Limits = "http://h", []string{"10/second by client_id"} }, "no limit applies to what is forwarded", "by ip")
-	f(func(c *server.Config) { c.Upstream = "http://ann:sesame@h" }, "must not have", "xxxxx")
-	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a"}} }, "routes[0] has no upstream")
-	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a", Upstream: "h:1"}} }, "routes[0].upstream", "must begin with")
-	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{Path: "a"}} }, "route 1", "does not begin with a slash")
-	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{StripPrefix: "a"}} }, "strip prefix", "route 1")
-	f(func(c *server.Config) {
-		c.Upstream, c.Routes = "http://h", []server.Route{{Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "nobody"}}}}}}
-	}, "route 1", `"nobody"`)
-	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{MaxBody: -1}} }, "must not be negative")
-	f(func(c *server.Config) { c.Gateway.MaxWaiting = 0 }, "gateway.max_delayed")
-	f(func(c *server.Config) { c.Gateway.Timeout = -1 }, "gateway.timeout")
-	f(func(c *server.Config) { c.Identity.IPv6Prefix = 20 }, "identity", "48")
-	f(func(c *server.Config) { c.Identity.Proxies.Header = "X-Real-IP" }, "never trusted")
-	f(func(c *server.Config) { c.Identity.Proxies.Trusted = []string{"here"} }, `--trusted-proxies "here"`)
-	f(func(c *server.Config) { c.Identity.User = []string{"header:X-User"} }, "never trusted")
-	f(func(c *server.Config) { c.HTTP.ProxyProtocol = []string{"here"} }, `--proxy-protocol "here"`)
-	f(func(c *server.Config) {
-		c.HTTP.Listen, c.HTTP.ProxyProtocol = "unix:/run/w.sock", []string{"10.0.0.0/8"}
-	}, "peers of a Unix socket have none")
-	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
-	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
-	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)
-	f(func(c *server.Config) { c.Store = "memory:?max_bytes=-1" }, "not a number of bytes")
-	f(func(c *server.Config) { c.Store = "memory://host" }, "takes no name")
-	f(func(c *server.Config) { c.HTTP.TLS.Cert = "x" }, "http.tls.cert and http.tls.key go together")
-	f(func(c *server.Config) { c.Admin.TLS.ClientCA = "x" }, "admin.tls.client_ca needs")
-	f(func(c *server.Config) { c.HTTP.TLS.Cert, c.HTTP.TLS.Key = "gone.pem", "gone.pem" }, "gone.pem")
-	f(func(c *server.Config) { c.API.ReserveTTL = 25 * time.Hour }, "api.reserve_ttl")
-	f(func(c *server.Config) { c.API.ReserveKeyFile = "gone" }, "api.reserve_key_file", "gone")
-	f(func(c *server.Config) { c.Rules, c.Limits = "gone.yaml", nil }, "gone.yaml")
-	f(func(c *server.Config) { c.Drain.Timeout = -1 }, "--drain-timeout")
-	f(func(c *server.Config) { c.HTTP.ReadHeaderTimeout = 0 }, "http.read_header_timeout")
-	f(func(c *server.Config) { c.HTTP.MaxHeaderBytes = 10 }, "http.max_header_bytes")
-	f(func(c *server.Config) { c.HTTP.MaxConnections = -1 }, "http.max_connections")
-	f(func(c *server.Config) { c.Log.Level = "loud" }, "--log-level")
-	f(func(c *server.Config) { c.Log.Format = "xml" }, "--log-format")
-	f(func(c *server.Config) { c.Limits = []string{"10/secnd"} }, `did you mean "second"?`)
-	f(func(c *server.Config) { c.Limits = []string{"10/second", "10/second"} }, "given twice")
-	f(func(c *server.Config) { c.Admin.Token = "short" }, "fewer than 16")
-	f(func(c *server.Config) { c.Admin.Token, c.Admin.TokenFile = "0123456789abcdef", "f" }, "keep one")
-	f(func(c *server.Config) { c.Admin.TokenFile = "gone" }, "admin token", "gone")
-	f(func(c *server.Config) { c.Events.URL = "kafak://h/t" }, "--events", `did you mean "kafka"?`)
-	f(func(c *server.Config) { c.Events.URL = "on" }, "--events", "not a URL")
-	f(func(c *server.Config) { c.Events.URL = "local:x" }, "--events", "takes nothing")
-	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", `did you mean "queue"`)
-	f(func(c *server.Config) { c.Analytics.URL = "sqlit:x" }, "--analytics", `did you mean "sqlite"?`)
-	f(func(c *server.Config) { c.Analytics.URL = "on" }, "--analytics", "not a URL")
-	f(func(c *server.Config) { c.Analytics.URL = "memory:x" }, "--analytics", "takes nothing")
-	f(func(c *server.Config) { c.Analytics.URL = "sqlite:/no/such/folder/weir.db" }, "--analytics", "/no/such/folder")
-	f(func(c *server.Config) { c.Analytics.URL = "postgres://u:sesame@h:1:2/x" }, "--analytics")
-	f(func(c *server.Config) { c.Analytics.URL, c.Events.URL = "sqlite:x", "off" }, "nothing to keep")
-	f(func(c *server.Config) { c.Analytics.KeepHours = time.Minute }, "analytics.retention_hours")
-	f(func(c *server.Config) { c.Analytics.MaxClients = 5 }, "analytics.max_clients")
-	f(func(c *server.Config) { c.Events.Sample = -1 }, "--events-sample")
-	f(func(c *server.Config) { c.Events.Backlog = 1 }, "events.backlog")
-	f(func(c *server.Config) { c.Events.Node = "a b" }, "events.node")
-	f(func(c *server.Config) { c.Events.Region = "eu/1" }, "events.region")
-	f(func(c *server.Config) { c.Events.SecretFile = "gone" }, "events.secret_file", "gone")
-	f(func(c *server.Config) { c.Events.SecretFile = write(t, "secret", "short") }, "events.secret_file", "at least 16")
-}
-
-// The admin listener refuses to leave loopback without a token.
-func TestAdminNeedsToken(t *testing.T) {
-	f := func(addr string, ok bool) {
-		t.Helper()
-		c := server.Defaults()
-		c.Limits, c.Admin.Listen = []string{"10/second"}, addr
-		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
-		if err == nil {
-			defer s.Close()
-		}
-		if (err == nil) != ok {
-			t.Errorf("%s: %v", addr, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "--admin-token-file") {
-			t.Errorf("no cure in: %v", err)
-		}
-	}
-	f("127.0.0.1:6070", true)
-	f("localhost:6070", true)
-	f("[::1]:6070", true)
-	f("127.9.9.9:6070", true)
-	f("", true)
-	f(":6070", false)
-	f("0.0.0.0:6070", false)
-	f("[::]:6070", false)
-	f("10.0.0.1:6070", false)
-	f("host.example:6070", false)
-}
-
 func TestBytes(t *testing.T) {
-	f := func(text string, want server.Bytes) {
+	f := func(text string, want config.Bytes) {
 		t.Helper()
-		var b server.Bytes
+		var b config.Bytes
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
 			t.Errorf("%q is %d, %v; want %d", text, b, err, want)
 		}
@@ -366,7 +248,7 @@ func TestBytes(t *testing.T) {
 	f("2gib", 2<<30)
 	f("7B", 7)
 	for _, text := range []string{"", "x", "-1", "1e30", "NaN", "KiB", "1 2", "0x"} {
-		var b server.Bytes
+		var b config.Bytes
 		if err := b.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is %d", text, b)
 		}
@@ -387,11 +269,11 @@ func TestIdentitySettings(t *testing.T) {
 		}
 	}
 	have, want := map[string]bool{}, map[string]bool{}
-	keys(reflect.TypeFor[server.Identity](), "", have)
+	keys(reflect.TypeFor[config.Identity](), "", have)
 	keys(reflect.TypeFor[identity.Options](), "", want)
 	for key := range want {
 		if !have[key] {
-			t.Errorf("identity.Options has %q, server.Identity has not: give it a line there and in options()", key)
+			t.Errorf("identity.Options has %q, config.Identity has not: give it a line there and in options()", key)
 		}
 	}
 	if len(want) < 10 {
@@ -408,7 +290,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("shed: {user: client, off: true, user_rate: {limit: 1/s, burst: 2}, in_flight: {limit: 4, shares: {default: 80%}, retry_after: 2s}}\n"))
 	f.Add([]byte("shed: {user: &u [x], in_flight: *u, user_rate: {limit: {'': 1}}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := server.Defaults()
+		c := config.Defaults()
 		file := filepath.Join(t.TempDir(), "c.yaml")
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -423,7 +305,7 @@ func FuzzConfig(f *testing.F) {
 
 // docs/reference/generated/configuration.md is made of the tags of Config:
 //
-//	go test ./internal/server -run TestDocs -update
+//	go test ./internal/config -run TestDocs -update
 func TestDocs(t *testing.T) {
 	const path = "../../docs/reference/generated/configuration.md"
 	want := reference()
@@ -434,25 +316,6 @@ func TestDocs(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
-		t.Errorf("%s is stale (%v): go test ./internal/server -run TestDocs -update", path, err)
-	}
-}
-
-// A fault of a whole file names it once, and where it is if that is known.
-func TestCheckConfigNamesTheFileOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	for text, want := range map[string]string{
-		"limits: [5/minute]\n---\nlimits: [5/minute]\n": file + ":2:1: a second document begins here (give each document a file of its own)",
-		"http: {listen: \n":                             file + ":1: not YAML: did not find expected node content",
-		"htp: {}\n":                                     file + `:1:1: unknown key "htp" (did you mean "http"?)`,
-		"http: 8080":                                    file + ":1:7: http must hold keys and values (write http: {listen: 8080})",
-		"a: b: c\n":                                     file + ":1: not YAML: mapping values",
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, errs := server.CheckConfig(file); !strings.HasPrefix(errs.Error(), want) || strings.Count(errs.Error(), file) != 1 {
-			t.Errorf("%q: %v, want %s", text, errs, want)
-		}
+		t.Errorf("%s is stale (%v): go test ./internal/config -run TestDocs -update", path, err)
 	}
 }

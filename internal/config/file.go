@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"encoding"
@@ -205,8 +205,8 @@ func target(n *yaml.Node) *yaml.Node {
 // absent reports whether n is nothing: the key stands there without a value.
 func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// public returns c without the secrets that a URL may hold.
-func (c *Config) public() *Config {
+// WithoutSecrets returns c without the secrets that a URL may hold.
+func (c *Config) WithoutSecrets() *Config {
 	p := *c
 	p.Routes = slices.Clone(c.Routes)
 	p.Regions = slices.Clone(c.Regions)

@@ -1,11 +1,11 @@
-package server_test
+package config_test
 
 import (
 	"fmt"
 	"reflect"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 )
 
 //go:generate go test . -run ^(TestDocs|TestConfigSchema)$ -update
@@ -51,7 +51,7 @@ The list ` + "`routes`" + ` and the section ` + "`shed`" + ` are in the file alo
 // reference returns docs/reference/generated/configuration.md, made of the tags of [server.Config].
 func reference() string {
 	var table, text strings.Builder
-	for _, s := range server.Settings() {
+	for _, s := range config.Settings() {
 		def := "none"
 		if s.Default != "" {
 			def = "`" + s.Default + "`"
@@ -96,7 +96,7 @@ A limiter without a limit does not exist.
 func referenceRoutes() string {
 	var b strings.Builder
 	b.WriteString("\n## routes\n\nIn the file alone: a list of routes, of which the first that matches a request is taken. See [the gateway](../gateway.md).\n\n| key | meaning |\n|---|---|\n")
-	for f := range reflect.TypeFor[server.Route]().Fields() {
+	for f := range reflect.TypeFor[config.Route]().Fields() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Tag.Get("yaml"), f.Tag.Get("help"))
 	}
 	return b.String()

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -49,20 +49,20 @@ type Route struct {
 	MaxHeader      Bytes                 `yaml:"max_header" help:"Most bytes of a request's header fields, names and values; above it is answered 431. 0 means http.max_header_bytes."`
 }
 
-// forwards reports whether there is a gateway. Routes without any upstream are for
+// Forwards reports whether there is a gateway. Routes without any upstream are for
 // proxies that ask, where there are some.
-func (c *Config) forwards() bool {
-	return c.Upstream != "" || len(c.Routes) > 0 && (!c.asked() || hasUpstream(c.Routes))
+func (c *Config) Forwards() bool {
+	return c.Upstream != "" || len(c.Routes) > 0 && (!c.IsAsked() || hasUpstream(c.Routes))
 }
 
-// route returns the i-th route as the gateway has it.
-func (c *Config) route(i int) (gateway.Route, error) {
+// GatewayRoute returns the i-th route as the gateway has it.
+func (c *Config) GatewayRoute(i int) (gateway.Route, error) {
 	r := &c.Routes[i]
-	descriptors, bad := r.descriptors(i)
+	descriptors, bad := r.AllDescriptors(i)
 	out := gateway.Route{
 		Route: identity.Route{
 			Name: r.Name, Host: r.Host, Path: r.Path, Allow: r.Allow, Methods: r.Methods, Descriptors: descriptors,
-			Cost: r.Cost, Unlimited: r.Unlimited, Priority: r.Priority.or(c.priority()),
+			Cost: r.Cost, Unlimited: r.Unlimited, Priority: r.Priority.or(c.DefaultPriority()),
 		},
 		Forward: gateway.Forward{
 			StripPrefix: r.StripPrefix, PreserveHost: r.PreserveHost,
@@ -72,7 +72,7 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	}
 	var err error
 	out.Forward.Upstream, err = parseUpstream(fmt.Sprintf("routes[%d].upstream", i), r.Upstream)
-	if r.Upstream == "" && c.Upstream == "" && c.forwards() {
+	if r.Upstream == "" && c.Upstream == "" && c.Forwards() {
 		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
 	}
 	err = errors.Join(bad, err)
@@ -82,8 +82,8 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	return out, err
 }
 
-// gateway returns what the gateway is made with, but for what decides.
-func (c *Config) gateway() (gateway.Options, error) {
+// GatewayOptions returns what the gateway is made with, but for what decides.
+func (c *Config) GatewayOptions() (gateway.Options, error) {
 	g := &c.Gateway
 	opt := gateway.Options{
 		Limits: httplimit.Options{
@@ -93,16 +93,16 @@ func (c *Config) gateway() (gateway.Options, error) {
 			PreserveHost: g.PreserveHost, ConnectTimeout: g.ConnectTimeout, HeaderTimeout: g.HeaderTimeout,
 			Timeout: g.Timeout, MaxBody: int64(g.MaxBody),
 		},
-		ClientHeader: c.Identity.clientHeader(),
-		ProxyHeaders: c.Identity.proxyHeaders(),
+		ClientHeader: c.Identity.ClientHeader(),
+		ProxyHeaders: c.Identity.ProxyHeaders(),
 		HalfClosed:   g.HalfClosed,
 		ClientFields: g.ClientFields,
 	}
 	var err error
-	opt.Default.Upstream, err = c.upstream()
+	opt.Default.Upstream, err = c.UpstreamURL()
 	errs := []error{err}
 	for i := range c.Routes {
-		r, err := c.route(i)
+		r, err := c.GatewayRoute(i)
 		opt.Routes, errs = append(opt.Routes, r), append(errs, err)
 	}
 	if g.ConnectTimeout <= 0 || g.HeaderTimeout <= 0 || g.MaxDelay <= 0 || g.MaxWaiting <= 0 || g.HalfClosed <= 0 {
@@ -133,12 +133,12 @@ func parseUpstream(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// upstream returns the URL to forward to, nil when there is none.
-func (c *Config) upstream() (*url.URL, error) { return parseUpstream("--upstream", c.Upstream) }
+// UpstreamURL returns the URL to forward to, nil when there is none.
+func (c *Config) UpstreamURL() (*url.URL, error) { return parseUpstream("--upstream", c.Upstream) }
 
-// asked reports whether proxies ask here about requests that they forward
+// IsAsked reports whether proxies ask here about requests that they forward
 // themselves.
-func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
+func (c *Config) IsAsked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
 
 // hasUpstream reports whether some route says where its requests go.
 func hasUpstream(routes []Route) bool {

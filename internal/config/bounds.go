@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func (b bounds) orWords() string {
 func limitOf(v reflect.Value, text string) int64 {
 	bound := reflect.New(v.Type()).Elem()
 	if err := setText(bound, text); err != nil {
-		panic("server: bound of a setting: " + err.Error())
+		panic("config: bound of a setting: " + err.Error())
 	}
 	return bound.Int()
 }

@@ -1,15 +1,14 @@
-package server_test
+package config_test
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -31,9 +30,9 @@ routes:
   - {path: /}
 `
 
-func load(t *testing.T, content string) (*server.Config, error) {
+func load(t *testing.T, content string) (*config.Config, error) {
 	t.Helper()
-	return server.Layer(write(t, "weir.yaml", content), server.Defaults(), func(string) bool { return false })
+	return config.Layer(writeFile(t, "weir.yaml", content), config.Defaults(), func(string) bool { return false })
 }
 
 // What is printed of the section and of priorities means the same.
@@ -154,31 +153,12 @@ func TestShedIsDocumented(t *testing.T) {
 	each(reflect.TypeFor[shed.Options]())
 }
 
-// Shedding is a limit too: it needs no other beside it.
-func TestShedAlone(t *testing.T) {
-	c, err := load(t, "shed: {in_flight: {limit: 5}}\nupstream: http://127.0.0.1:1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestShedFileErrors(t *testing.T) {
 	f := func(content string, want ...string) {
 		t.Helper()
 		c, err := load(t, "limits: [10/second by ip]\n"+content)
 		if err == nil {
-			var s *server.Server
-			c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-			if s, err = server.New(c, server.Build{}, slog.New(slog.DiscardHandler)); err == nil {
-				s.Close()
+			if err = c.Check(); err == nil {
 				t.Errorf("accepted:\n%s", content)
 				return
 			}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"io"
@@ -10,16 +10,16 @@ import (
 )
 
 // Print writes c as a configuration file, secrets redacted.
-func (c *Config) Print(w io.Writer) error { return printYAML(w, c.public()) }
+func (c *Config) Print(w io.Writer) error { return printYAML(w, c.WithoutSecrets()) }
 
 // PrintChanged is Print of the settings that differ from the defaults; nothing if none
 // does. Of a list all items are printed, of a route what is not zero.
 func PrintChanged(w io.Writer, c *Config) error {
 	var now, was yaml.Node
-	if err := now.Encode(c.public()); err != nil {
+	if err := now.Encode(c.WithoutSecrets()); err != nil {
 		return err
 	}
-	if err := was.Encode(Defaults().public()); err != nil {
+	if err := was.Encode(Defaults().WithoutSecrets()); err != nil {
 		return err
 	}
 	if prune(&now, &was); len(now.Content) == 0 {

@@ -1,4 +1,7 @@
-package server
+// Package config is what a node is told: every setting with its default, bounds and help,
+// read from a file, flags and variables, and what follows from them alone. It opens nothing
+// but files that settings name.
+package config
 
 import (
 	"errors"
@@ -161,14 +164,14 @@ func (l *Log) check() error {
 	return nil
 }
 
-// trusted returns the prefixes of c.Trust.
-func (c *Config) trusted() ([]netip.Prefix, error) { return prefixes("--trust", c.Trust) }
+// TrustedPrefixes returns the prefixes of c.Trust.
+func (c *Config) TrustedPrefixes() ([]netip.Prefix, error) { return ParsePrefixes("--trust", c.Trust) }
 
-// token returns the token that admin requests must carry, empty for none.
-func (a *Admin) token() (string, error) {
+// ReadToken returns the token that admin requests must carry, empty for none.
+func (a *Admin) ReadToken() (string, error) {
 	token := string(a.Token)
 	if a.TokenFile != "" {
-		data, err := readSecret("admin token", a.TokenFile)
+		data, err := ReadSecret("admin token", a.TokenFile)
 		if err != nil {
 			return "", err
 		}
@@ -183,13 +186,13 @@ func (a *Admin) token() (string, error) {
 	return token, nil
 }
 
-// sharedAddrs returns what reports whether many clients come from an address.
-func sharedAddrs(c *Config) (func(netip.Addr) bool, error) {
-	proxies, err := prefixes("--trust", slices.Concat(c.Trust, c.Identity.Proxies.Trusted))
+// SharedAddrs returns what reports whether many clients come from an address.
+func SharedAddrs(c *Config) (func(netip.Addr) bool, error) {
+	proxies, err := ParsePrefixes("--trust", slices.Concat(c.Trust, c.Identity.Proxies.Trusted))
 	if err != nil {
 		return nil, err
 	}
 	return func(a netip.Addr) bool {
-		return a.IsLoopback() || containsAddr(proxies, a)
+		return a.IsLoopback() || ContainsAddr(proxies, a)
 	}, nil
 }

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"encoding"
@@ -81,7 +81,7 @@ func setDefault(s Setting, v reflect.Value) {
 		return
 	}
 	if err := setText(v, s.Default); err != nil {
-		panic(fmt.Sprintf("server: default of %s: %v", s.Key, err))
+		panic(fmt.Sprintf("config: default of %s: %v", s.Key, err))
 	}
 }
 
@@ -177,7 +177,7 @@ func setText(v reflect.Value, text string) error {
 		v.SetInt(n)
 		return nil
 	}
-	panic(fmt.Sprintf("server: no setting can be a %s", v.Type()))
+	panic(fmt.Sprintf("config: no setting can be a %s", v.Type()))
 }
 
 // bounds are those that the tags of a setting give: least and most, within which it

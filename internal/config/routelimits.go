@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"cmp"
@@ -17,15 +17,15 @@ import (
 // entry is replaced by its hash.
 const maxRouteName = 128
 
-// limitName is the name of the route in those of its limits: name, or what it is for.
-func (rt *Route) limitName() string {
+// LimitName is the name of the route in those of its limits: name, or what it is for.
+func (rt *Route) LimitName() string {
 	return cmp.Or(rt.Name, strings.TrimSpace(strings.Join(rt.Methods, ",")+" "+rt.Host+cmp.Or(rt.Path, "/*")))
 }
 
 // words parses the limits of the i-th route. Their texts name the route.
 func (rt *Route) words(i int) ([]*words.Words, error) {
 	var all []*words.Words
-	if name := rt.limitName(); len(rt.Limit) > 0 && (len(name) > maxRouteName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name)) {
+	if name := rt.LimitName(); len(rt.Limit) > 0 && (len(name) > maxRouteName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name)) {
 		return nil, fmt.Errorf("routes[%d].limit: the limit is named by its route, and %.40q... is longer than %d bytes or not printable: give the route a name", i, name, maxRouteName)
 	}
 	for _, text := range rt.Limit {
@@ -36,14 +36,14 @@ func (rt *Route) words(i int) ([]*words.Words, error) {
 		if err != nil {
 			return nil, fmt.Errorf("routes[%d].limit: %w", i, err)
 		}
-		w.Text += " on " + rt.limitName()
+		w.Text += " on " + rt.LimitName()
 		all = append(all, w)
 	}
 	return all, nil
 }
 
-// descriptors returns those of the i-th route, with what its limits are matched by.
-func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
+// AllDescriptors returns those of the i-th route, with what its limits are matched by.
+func (rt *Route) AllDescriptors(i int) ([]identity.Descriptor, error) {
 	limits, err := rt.words(i)
 	if err != nil || len(limits) == 0 {
 		return rt.Descriptors, err
@@ -59,7 +59,7 @@ func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
 			continue // a second descriptor would be charged as well
 		}
 		lists = append(lists, keys)
-		d := identity.Descriptor{Entries: []identity.EntryFrom{{Key: words.RouteKey, From: "value:" + rt.limitName()}}}
+		d := identity.Descriptor{Entries: []identity.EntryFrom{{Key: words.RouteKey, From: "value:" + rt.LimitName()}}}
 		for _, key := range keys[1:] {
 			d.Entries = append(d.Entries, identity.EntryFrom{From: key})
 		}
@@ -69,7 +69,7 @@ func (rt *Route) descriptors(i int) ([]identity.Descriptor, error) {
 }
 
 // addRoutes adds the limits of routes to b and w.
-func (w *wordLimits) addRoutes(b *words.Builder, routes []Route) error {
+func (w *WordLimits) addRoutes(b *words.Builder, routes []Route) error {
 	var errs []error
 	names := map[string]int{}
 	for i := range routes {
@@ -82,7 +82,7 @@ func (w *wordLimits) addRoutes(b *words.Builder, routes []Route) error {
 		if len(parsed) == 0 {
 			continue
 		}
-		name := rt.limitName()
+		name := rt.LimitName()
 		if first, ok := names[name]; ok {
 			errs = append(errs, fmt.Errorf("routes[%d].limit: routes[%d] has limits under the name %q too: give one of them a name", i, first, name))
 			continue
@@ -93,7 +93,7 @@ func (w *wordLimits) addRoutes(b *words.Builder, routes []Route) error {
 				errs = append(errs, fmt.Errorf("routes[%d].limit: %w", i, err))
 				continue
 			}
-			w.ofRoute = append(w.ofRoute, wordLimit{text: l.Text, route: name, lists: [][]string{l.RouteKeys()}})
+			w.OfRoute = append(w.OfRoute, WordLimit{Text: l.Text, Route: name, Lists: [][]string{l.RouteKeys()}})
 		}
 	}
 	return errors.Join(errs...)

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ func TestConfigSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is stale: run go test ./internal/server -run ConfigSchema -update", configSchemaFile)
+		t.Errorf("%s is stale: run go test ./internal/config -run ConfigSchema -update", configSchemaFile)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestConfigSchemaFitsExamples(t *testing.T) {
 func completeConfig(t *testing.T) []byte {
 	t.Helper()
 	c := Defaults()
-	err := c.Load(rulesFile(t, `
+	err := c.Load(configFile(t, `
 routes:
   - path: /login
     methods: [POST]
@@ -298,7 +298,7 @@ var mutants = []string{"x", "5", "-1", "0", "1.5", "true", "off", "{x: y}", "[a,
 // What the schema refuses is what the loader refuses, for every key and every wrong value:
 // each value of a complete configuration is replaced, and each section gets an unknown key.
 func TestConfigSchemaAgreesWithTheLoader(t *testing.T) {
-	s, file := compiled(t), rulesFile(t, "")
+	s, file := compiled(t), configFile(t, "")
 	tried := map[bool]int{}
 	try := func(doc *yaml.Node, what string) {
 		text, err := yaml.Marshal(doc)
@@ -358,7 +358,7 @@ func TestConfigSchemaAgreesWithTheLoader(t *testing.T) {
 // value each has, and the words and numbers that it may be.
 func loads(t *testing.T, file string, text []byte) error {
 	t.Helper()
-	writeRules(t, file, string(text))
+	writeConfig(t, file, string(text))
 	c := Defaults()
 	if err := c.Load(file); err != nil {
 		return err
@@ -367,7 +367,7 @@ func loads(t *testing.T, file string, text []byte) error {
 	walkTags(reflect.ValueOf(c).Elem(), "", func(key string, tag reflect.StructTag, v reflect.Value) {
 		isNumber[key] = v.Type() == reflect.TypeFor[int64]() && boundsOf(tag).or == "" && (&Config{}).isSet(key)
 		if words := tag.Get("enum"); words != "" && !slices.Contains(strings.Split(words, ","), v.String()) {
-			err := c.check()
+			err := c.Check()
 			if err == nil {
 				t.Errorf("%s: %q is none of %s, and the product starts with it", key, v, words)
 			}
@@ -387,5 +387,20 @@ func walkTags(v reflect.Value, key string, visit func(string, reflect.StructTag,
 			continue
 		}
 		visit(key+name, f.Tag, v.Field(i))
+	}
+}
+
+// configFile writes a configuration file, and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	writeConfig(t, file, text)
+	return file
+}
+
+func writeConfig(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

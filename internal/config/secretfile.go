@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ const maxSecret = 4096
 // bytes.
 const minSecret = 16
 
-// readSecret reads the file of a secret, nothing without a path. name is what errors call
+// ReadSecret reads the file of a secret, nothing without a path. name is what errors call
 // it. One newline at its end is no part of the secret: editors and most commands write one,
 // and the other side has none.
-func readSecret(name, path string) ([]byte, error) {
+func ReadSecret(name, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func TestFamilySecretFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := readSecret("secret", path)
+		got, err := ReadSecret("secret", path)
 		if string(got) != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import "testing"
 
@@ -20,7 +20,7 @@ func TestIsConfig(t *testing.T) {
 		"":                                    false,
 		"limits: [":                           false,
 	} {
-		if got := IsConfig(rulesFile(t, text)); got != want {
+		if got := IsConfig(configFile(t, text)); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -56,9 +56,9 @@ func (a *Answer) writer(partitionKey []byte) (*answer.Writer, error) {
 	return w, nil
 }
 
-// answer returns the writer that all front ends share.
-func (c *Config) answer() (*answer.Writer, error) {
-	key, err := readSecret("response.partition_key_file", c.Answer.PartitionKeyFile)
+// OpenAnswerWriter returns the writer that all front ends share.
+func (c *Config) OpenAnswerWriter() (*answer.Writer, error) {
+	key, err := ReadSecret("response.partition_key_file", c.Answer.PartitionKeyFile)
 	if err != nil {
 		return nil, err
 	}
