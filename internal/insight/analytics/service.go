@@ -255,10 +255,7 @@ func (s *Service) transact(ctx context.Context, batch []event.Event) (t count.Co
 	ctx, cancel := context.WithTimeout(ctx, maxTransaction)
 	defer cancel()
 	k := s.opt.KeptAt(s.opt.Now())
-	err = s.db.Update(ctx, func(tx rows.Tx) (err error) {
-		t, err = count.AddEvents(tx, batch, k, s.opt.MaxClients)
-		return err
-	})
+	err = s.db.Update(ctx, rows.RunStatements(func(in *rows.Statements) { t = count.AddEvents(in, batch, k, s.opt.MaxClients) }))
 	return t, err
 }
 

@@ -20,7 +20,7 @@ func (b block) keyArgs(*numbers) []any { return []any{b.source, b.number} }
 
 // findUnseen returns the events that were not counted before, and notes that they are.
 // Requires: no other transaction counts events of these sources.
-func findUnseen(tx rows.Tx, batch []event.Event, sources map[string]int64, now int64) ([]*event.Event, error) {
+func findUnseen(in *rows.Statements, batch []event.Event, sources map[string]int64, now int64) (fresh []*event.Event) {
 	bits := map[block][]byte{}
 	at := func(e *event.Event) block { return block{sources[e.Source], int64(e.Sequence / blockSize)} }
 	for i := range batch {
@@ -30,14 +30,13 @@ func findUnseen(tx rows.Tx, batch []event.Event, sources map[string]int64, now i
 	for i := range args {
 		args[i] = append(args[i], now, []byte{})
 	}
-	err := tx.Each(rows.SeenTable.UpsertStatement("bits", rows.Greatest.Column("last"), rows.Stays.Column("bits")), args, func(i int, r rows.Row) (err error) {
+	in.WriteRows(rows.SeenTable, rows.SeenTable.UpsertStatement("bits", rows.Greatest.Column("last"), rows.Stays.Column("bits")), args, func(i int, r rows.Row) (err error) {
 		bits[blocks[i]], err = unpackBits(r.Bytes(0))
 		return err
 	})
-	if err != nil {
-		return nil, rows.WrapError(rows.SeenTable, err)
+	if in.HasFailed() {
+		return nil // what is known of the events is not
 	}
-	var fresh []*event.Event
 	changed := map[block]bool{}
 	for i := range batch {
 		e := &batch[i]
@@ -55,7 +54,8 @@ func findUnseen(tx rows.Tx, batch []event.Event, sources map[string]int64, now i
 			args = append(args, []any{packBits(bits[b]), b.source, b.number})
 		}
 	}
-	return fresh, rows.WrapError(rows.SeenTable, tx.Each(`UPDATE seen SET bits = $1 WHERE source_id = $2 AND block = $3`, args, nil))
+	in.WriteRows(rows.SeenTable, `UPDATE seen SET bits = $1 WHERE source_id = $2 AND block = $3`, args, nil)
+	return fresh
 }
 
 // Bits are kept whole, or as one byte if all of them are set: most are.

@@ -20,7 +20,7 @@ type sums struct {
 type Counted struct{ Events, Duplicates, Late int64 }
 
 // AddEvents counts the events that were not counted before.
-func AddEvents(tx rows.Tx, batch []event.Event, k rows.Kept, maxClients int) (t Counted, err error) {
+func AddEvents(in *rows.Statements, batch []event.Event, k rows.Kept, maxClients int) (t Counted) {
 	now := k.Until - int64(rows.MaxAhead.Seconds())
 	bySource := map[string]*sums{}
 	for i := range batch {
@@ -30,14 +30,8 @@ func AddEvents(tx rows.Tx, batch []event.Event, k rows.Kept, maxClients int) (t 
 		s.highest = max(s.highest, int64(min(e.Sequence, 1<<62)))
 	}
 	names := slices.Sorted(maps.Keys(bySource))
-	sources, err := writeSources(tx, names, bySource)
-	if err != nil {
-		return t, err
-	}
-	fresh, err := findUnseen(tx, batch, sources, now)
-	if err != nil {
-		return t, err
-	}
+	sources := writeSources(in, names, bySource)
+	fresh := findUnseen(in, batch, sources, now)
 	t.Duplicates = int64(len(batch) - len(fresh))
 	c := newChange(k)
 	for _, e := range fresh {
@@ -50,112 +44,91 @@ func AddEvents(tx rows.Tx, batch []event.Event, k rows.Kept, maxClients int) (t 
 	}
 	t.Late = c.late
 	c.finishRows(2*maxClients, maxClients)
-	if err := c.writeAll(tx, sources); err != nil {
-		return t, err
-	}
+	c.writeAll(in, sources)
 	if c.late > 0 {
-		if err := tx.Each(rows.LateTable.UpsertStatement("", rows.Sum.Column("n")), [][]any{{rows.FloorTo(now, 60), c.late}}, nil); err != nil {
-			return t, rows.WrapError(rows.LateTable, err)
-		}
+		in.WriteRows(rows.LateTable, rows.LateTable.UpsertStatement("", rows.Sum.Column("n")), [][]any{{rows.FloorTo(now, 60), c.late}}, nil)
 	}
 	var args [][]any
 	for _, name := range names {
 		s := bySource[name]
 		args = append(args, []any{s.events, s.late, sources[name]})
 	}
-	return t, tx.Each(`UPDATE sources SET events = events + $1, late = late + $2 WHERE id = $3`, args, nil)
+	in.WriteRows(rows.SourcesTable, `UPDATE sources SET events = events + $1, late = late + $2 WHERE id = $3`, args, nil)
+	return t
 }
 
 // writeSources notes sources and returns their numbers. Until the transaction ends
 // no other counts events of theirs.
-func writeSources(tx rows.Tx, names []string, all map[string]*sums) (map[string]int64, error) {
+func writeSources(in *rows.Statements, names []string, all map[string]*sums) map[string]int64 {
 	args := make([][]any, len(names))
 	for i, name := range names {
 		s := all[name]
 		args[i] = []any{rows.CleanKey(name), s.first, s.last, s.highest, s.region, int64(0), int64(0)}
 	}
-	return writeNumbered(tx, rows.SourcesTable, names, args, rows.Smallest.Column("first"), rows.Greatest.Column("last"), rows.Greatest.Column("highest"),
+	return writeNumbered(in, rows.SourcesTable, names, args, rows.Smallest.Column("first"), rows.Greatest.Column("last"), rows.Greatest.Column("highest"),
 		rows.NonEmpty.Column("region"), rows.Sum.Column("events"), rows.Sum.Column("late"))
 }
 
 // writeNumbered puts rows into those of a table that are there, and returns the numbers that
 // the database gave them.
-func writeNumbered[K comparable](tx rows.Tx, t rows.Table, keys []K, args [][]any, columns ...rows.Column) (map[K]int64, error) {
+func writeNumbered[K comparable](in *rows.Statements, t rows.Table, keys []K, args [][]any, columns ...rows.Column) map[K]int64 {
 	ids := make(map[K]int64, len(keys))
-	err := tx.Each(t.UpsertStatement("id", columns...), args, func(i int, r rows.Row) error { ids[keys[i]] = r.Int(0); return nil })
-	return ids, rows.WrapError(t, err)
+	in.WriteRows(t, t.UpsertStatement("id", columns...), args, func(i int, r rows.Row) error { ids[keys[i]] = r.Int(0); return nil })
+	return ids
 }
 
 // writeAll writes all rows.
-func (c *change) writeAll(tx rows.Tx, sources map[string]int64) error {
-	limits, err := c.writeLimits(tx)
-	if err != nil {
-		return err
-	}
-	n := &numbers{limits, sources}
+func (c *change) writeAll(in *rows.Statements, sources map[string]int64) {
+	n := &numbers{c.writeLimits(in), sources}
 	count := func(n int64) []any { return []any{n} }
 	counts := func(n *[4]int64) []any { return []any{n[0], n[1], n[2], n[3]} }
-	for _, write := range []func() error{
-		func() error { return writeRows(tx, rows.RollupsTable, c.rollups, n, count, rows.Sum.Column("n")) },
-		func() error { return writeRows(tx, rows.RequestsTable, c.requests, n, count, rows.Sum.Column("n")) },
-		func() error { return writePacked(tx, rows.LatenciesTable, c.latencies, n) },
-		func() error { return writePacked(tx, rows.ResponsesTable, c.responses, n) },
-		func() error { return writePacked(tx, rows.SketchesTable, c.sketches, n) },
-		func() error { return c.writeClients(tx, n) },
-		func() error {
-			return writeRows(tx, rows.WordsTable, c.words, n, counts, rows.ColumnsOf(rows.Sum, "allowed", "refused", "shadow", "delayed")...)
-		},
-		func() error { return c.writeArrivals(tx, limits) },
-		func() error {
-			return writeRows(tx, rows.LossesTable, c.losses, n, counts, rows.ColumnsOf(rows.Greatest, "dropped", "discarded", "rollups", "failed")...)
-		},
-	} {
-		if err := write(); err != nil {
-			return err
-		}
-	}
-	return nil
+	writeRows(in, rows.RollupsTable, c.rollups, n, count, rows.Sum.Column("n"))
+	writeRows(in, rows.RequestsTable, c.requests, n, count, rows.Sum.Column("n"))
+	writePacked(in, rows.LatenciesTable, c.latencies, n)
+	writePacked(in, rows.ResponsesTable, c.responses, n)
+	writePacked(in, rows.SketchesTable, c.sketches, n)
+	c.writeClients(in, n)
+	writeRows(in, rows.WordsTable, c.words, n, counts, rows.ColumnsOf(rows.Sum, "allowed", "refused", "shadow", "delayed")...)
+	c.writeArrivals(in, n.limits)
+	writeRows(in, rows.LossesTable, c.losses, n, counts, rows.ColumnsOf(rows.Greatest, "dropped", "discarded", "rollups", "failed")...)
 }
 
-func (c *change) writeLimits(tx rows.Tx) (map[rows.Limit]int64, error) {
+func (c *change) writeLimits(in *rows.Statements) map[rows.Limit]int64 {
 	all := slices.SortedFunc(maps.Keys(c.limits), rows.CompareLimits)
 	args := make([][]any, len(all))
 	for i, l := range all {
 		s := c.limits[l]
 		args[i] = []any{l.Domain, l.Rule, l.Limit, l.Algorithm, l.Allowance, l.PeriodMS, l.Burst, s.First, s.Last}
 	}
-	return writeNumbered(tx, rows.LimitsTable, all, args, rows.Smallest.Column("first"), rows.Greatest.Column("last"))
+	return writeNumbered(in, rows.LimitsTable, all, args, rows.Smallest.Column("first"), rows.Greatest.Column("last"))
 }
 
 // writeClients writes the rows by minute first: what they come to is the busiest
 // minute of those by hour.
-func (c *change) writeClients(tx rows.Tx, n *numbers) error {
+func (c *change) writeClients(in *rows.Statements, n *numbers) {
 	keys, args := sortRows(c.clients, n)
 	hours, _ := slices.BinarySearchFunc(keys, rows.Hour, func(r clientRow, g rows.Grain) int { return cmp.Compare(r.grain, g) })
-	write := func(from, to int, done func(row clientRow, units int64)) error {
+	write := func(from, to int, done func(row clientRow, units int64)) {
 		for i := from; i < to; i++ {
 			args[i] = c.clients[keys[i]].AppendArgs(args[i])
 		}
-		return rows.WrapError(rows.ClientsTable, tx.Each(rows.UpsertClient, args[from:to], func(i int, r rows.Row) error {
+		in.WriteRows(rows.ClientsTable, rows.UpsertClient, args[from:to], func(i int, r rows.Row) error {
 			done(keys[from+i], r.Int(0))
 			return nil
-		}))
+		})
 	}
-	err := write(0, hours, func(r clientRow, units int64) {
+	write(0, hours, func(r clientRow, units int64) {
 		if hour := c.clients[clientRow{rows.Hour, rows.FloorTo(r.at, 3600), r.limit, r.client}]; hour != nil && r.client != "" {
 			hour.N[rows.PeakMinute] = max(hour.N[rows.PeakMinute], units)
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return write(hours, len(keys), func(clientRow, int64) {})
+	write(hours, len(keys), func(clientRow, int64) {})
 }
 
-func (c *change) writeArrivals(tx rows.Tx, limits map[rows.Limit]int64) error {
+func (c *change) writeArrivals(in *rows.Statements, limits map[rows.Limit]int64) {
 	args := make([][]any, len(c.arrivals))
 	for i, a := range c.arrivals {
 		args[i] = []any{a.at, limits[a.limit], a.client, a.outcome, a.every, a.cut, a.n, a.data}
 	}
-	return rows.WrapError(rows.ArrivalsTable, tx.Each(`INSERT INTO arrivals (at, limit_id, client, outcome, every, cut, n, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, args, nil))
+	in.WriteRows(rows.ArrivalsTable, `INSERT INTO arrivals (at, limit_id, client, outcome, every, cut, n, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, args, nil)
 }

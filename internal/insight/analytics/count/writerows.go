@@ -47,32 +47,29 @@ func compareArgs(a, b any) int {
 }
 
 // writeRows puts rows into those of a table that are there.
-func writeRows[K rowKey, V any](tx rows.Tx, t rows.Table, all map[K]V, n *numbers, values func(V) []any, columns ...rows.Column) error {
+func writeRows[K rowKey, V any](in *rows.Statements, t rows.Table, all map[K]V, n *numbers, values func(V) []any, columns ...rows.Column) {
 	keys, args := sortRows(all, n)
 	for i, key := range keys {
 		args[i] = append(args[i], values(all[key])...)
 	}
-	return rows.WrapError(t, tx.Each(t.UpsertStatement("", columns...), args, nil))
+	in.WriteRows(t, t.UpsertStatement("", columns...), args, nil)
 }
 
 // packed are figures in a row.
 type packed interface {
-	// MarshalRow returns them as bytes, merge takes in what it returned.
+	// MarshalRow returns them as bytes, MergeRow takes in what it returned.
 	MarshalRow() []byte
 	MergeRow(bytes []byte) error
 }
 
 // writePacked puts figures into the rows of a table that are there.
-func writePacked[K rowKey, P packed](tx rows.Tx, t rows.Table, all map[K]P, n *numbers) error {
+func writePacked[K rowKey, P packed](in *rows.Statements, t rows.Table, all map[K]P, n *numbers) {
 	keys, args := sortRows(all, n)
 	for i := range args {
 		args[i] = append(args[i], []byte{})
 	}
 	// What is there is locked and read in one statement.
-	err := tx.Each(t.UpsertStatement("bits", rows.Stays.Column("bits")), args, func(i int, r rows.Row) error { return all[keys[i]].MergeRow(r.Bytes(0)) })
-	if err != nil {
-		return rows.WrapError(t, err)
-	}
+	in.WriteRows(t, t.UpsertStatement("bits", rows.Stays.Column("bits")), args, func(i int, r rows.Row) error { return all[keys[i]].MergeRow(r.Bytes(0)) })
 	set := "UPDATE " + t.Name + " SET bits = $1 WHERE "
 	for i, key := range t.Keys {
 		if i > 0 {
@@ -84,5 +81,5 @@ func writePacked[K rowKey, P packed](tx rows.Tx, t rows.Table, all map[K]P, n *n
 		last := len(t.Keys)
 		args[i] = append([]any{all[key].MarshalRow()}, args[i][:last]...)
 	}
-	return rows.WrapError(t, tx.Each(set, args, nil))
+	in.WriteRows(t, set, args, nil)
 }

@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir/internal/backoff"
@@ -94,8 +95,8 @@ type Statements struct {
 	err error
 }
 
-// asTx returns what statements do as what a transaction does.
-func asTx(f func(*Statements)) func(Tx) error {
+// RunStatements returns what statements do as what a transaction does.
+func RunStatements(f func(*Statements)) func(Tx) error {
 	return func(tx Tx) error {
 		s := &Statements{tx: tx}
 		f(s)
@@ -111,7 +112,7 @@ const maxTries = 20
 func UpdateRows(ctx context.Context, db Database, f func(*Statements)) error {
 	wait := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for tries := 1; ; tries++ {
-		err := db.Update(ctx, asTx(f))
+		err := db.Update(ctx, RunStatements(f))
 		if err == nil || !Again(err) || tries == maxTries || !wait.Sleep(ctx) {
 			return err
 		}
@@ -120,7 +121,7 @@ func UpdateRows(ctx context.Context, db Database, f func(*Statements)) error {
 
 // ViewRows runs f on one state of the rows.
 func ViewRows(ctx context.Context, db Database, f func(*Statements)) error {
-	return db.View(ctx, asTx(f))
+	return db.View(ctx, RunStatements(f))
 }
 
 // Fail notes a failure, if it is the first.
@@ -136,6 +137,19 @@ func (s *Statements) EachRow(statement string, args [][]any, row func(i int, r R
 		s.err = s.tx.Each(statement, args, row)
 	}
 }
+
+// WriteRows is EachRow on a table, which a failure names.
+func (s *Statements) WriteRows(t Table, statement string, args [][]any, row func(i int, r Row) error) {
+	if s.err != nil {
+		return
+	}
+	if err := s.tx.Each(statement, args, row); err != nil {
+		s.err = fmt.Errorf("%s: %w", t.Name, err)
+	}
+}
+
+// HasFailed reports whether a statement has failed.
+func (s *Statements) HasFailed() bool { return s.err != nil }
 
 // Execute runs a statement once.
 func (s *Statements) Execute(statement string, args ...any) { s.EachRow(statement, [][]any{args}, nil) }

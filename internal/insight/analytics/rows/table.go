@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,12 +114,4 @@ func (t Table) DeleteStatement(rows string) string {
 		keys = "(" + keys + ")"
 	}
 	return "DELETE FROM " + t.Name + " WHERE " + keys + " IN (SELECT " + strings.Join(t.Keys, ", ") + " FROM " + t.Name + " WHERE " + rows + ") RETURNING 1"
-}
-
-// WrapError says of which table an error is.
-func WrapError(t Table, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.Name, err)
-	}
-	return nil
 }
