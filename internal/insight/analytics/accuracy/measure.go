@@ -34,9 +34,8 @@ type Report struct {
 	// PeakToMean is what was asked for in the busiest second, or sixtieth of the period
 	// if that is longer, over the mean; PeakToMeanAdmitted the same of what passed, when
 	// it passed.
-	PeakToMean         float64       `json:"peak_to_mean"`
-	PeakToMeanAdmitted float64       `json:"peak_to_mean_admitted"`
-	Slot               time.Duration `json:"-"`
+	PeakToMean         float64 `json:"peak_to_mean"`
+	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
 }
 
 // Round rounds shares to a millionth.
@@ -77,8 +76,7 @@ func New(l Limit) (*Measure, error) {
 		return nil, err
 	}
 	slot := max(time.Second, l.Period/60)
-	return &Measure{limit: l, period: l.Period.Microseconds(), report: Report{Slot: slot},
-		came: newSlots(slot), passed: newSlots(slot)}, nil
+	return &Measure{limit: l, period: l.Period.Microseconds(), came: newSlots(slot), passed: newSlots(slot)}, nil
 }
 
 // Key takes in the decisions on one key, all of them, in order of time.

@@ -10,8 +10,8 @@ import (
 
 // EachClientRow calls each with the rows of the clients that are meant, in no order; those
 // that are merged are the client "", and are left out unless they are needed.
-func (r *Reader) EachClientRow(g rows.Grain, from, to int64, need rows.ClientColumns, each func(*rows.ClientLine)) {
-	w := r.WhereClients(g, from, to)
+func (r *Reader) EachClientRow(from, to int64, need rows.ClientColumns, each func(*rows.ClientLine)) {
+	w := r.WhereClients(from, to)
 	if !need.Merged {
 		w.AddCondition("client <> ''")
 	}

@@ -25,10 +25,7 @@ func (r *Reader) EachCount(step int64, by string, each func(CountRow)) {
 		r.eachClientCount(step, each)
 		return
 	}
-	w := whereRange(r.Grain, r.From, r.To)
-	r.AddLimits(w, "limit_id")
-	w.addChoice("node", r.Nodes, false)
-	w.addChoice("region", r.Regions, false)
+	w := r.WhereOrigins(r.WholeRange())
 	w.addChoice("outcome", r.Outcomes, false)
 	where, group := "''", ""
 	if by != "" {
@@ -53,7 +50,7 @@ func (r *Reader) eachClientCount(step int64, each func(CountRow)) {
 	for c := range rows.Other {
 		need.Cells = append(need.Cells, c)
 	}
-	r.EachClientRow(r.Grain, r.From, r.To, need, func(l *rows.ClientLine) {
+	r.EachClientRow(r.From, r.To, need, func(l *rows.ClientLine) {
 		at := LimitStep{l.Limit, l.At - (l.At-r.From)%step}
 		n := rows.EnsureZero(counts, at)
 		for c := range n {

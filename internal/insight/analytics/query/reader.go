@@ -72,8 +72,8 @@ func (r *Reader) chooseMode() {
 }
 
 // WhereClients are the rows of the clients that are meant.
-func (r *Reader) WhereClients(g rows.Grain, from, to int64) *Where {
-	w := whereRange(g, from, to)
+func (r *Reader) WhereClients(from, to int64) *Where {
+	w := whereRange(r.ClientGrain(), from, to)
 	r.AddLimits(w, "limit_id")
 	if r.Keys != nil {
 		w.addChoice("client", r.Keys, false)

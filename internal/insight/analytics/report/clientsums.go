@@ -90,7 +90,7 @@ func sumClients(r *query.Reader, order string, limitedOnly bool) []*clientSum {
 			need.Cells = append(need.Cells, c)
 		}
 	}
-	r.EachClientRow(r.ClientGrain(), r.From, r.To, need, func(l *rows.ClientLine) {
+	r.EachClientRow(r.From, r.To, need, func(l *rows.ClientLine) {
 		s, first := clients.findClient(l)
 		if first {
 			s.ClientKey = clients.last

@@ -181,7 +181,7 @@ func readBusiestSteps(r *query.Reader, all []Incident) map[query.LimitStep]busie
 		}
 	}
 	last, kept := query.LimitStep{}, busiest{}
-	r.NarrowTo(limits).WithAllClients().EachClientRow(r.ClientGrain(), from, to, rows.ClientColumns{Cells: []int{rows.Units, rows.PeakMinute, rows.Peak}}, func(l *rows.ClientLine) {
+	r.NarrowTo(limits).WithAllClients().EachClientRow(from, to, rows.ClientColumns{Cells: []int{rows.Units, rows.PeakMinute, rows.Peak}}, func(l *rows.ClientLine) {
 		if at := (query.LimitStep{Limit: l.Limit, At: l.At}); at != last {
 			last, kept = at, steps[at]
 		}

@@ -80,7 +80,7 @@ func readRateClients(r *query.Reader, windowMS int64) []*rateClient {
 		Cells: []int{rows.Allowed, rows.Refused, rows.Soft, rows.Borrowed, rows.Delayed, rows.Shadow, rows.Units, rows.Every, rows.Peak, rows.Seconds, rows.Unhashed},
 		Words: []int{rows.User, rows.Tier},
 	}
-	r.EachClientRow(g, from, r.To, need, func(l *rows.ClientLine) {
+	r.EachClientRow(from, r.To, need, func(l *rows.ClientLine) {
 		// A client is the same whatever the numbers of its limit.
 		c, first := clients.findKey(rows.ClientKey{Client: l.Client})
 		if first {
@@ -117,7 +117,7 @@ func readRateClients(r *query.Reader, windowMS int64) []*rateClient {
 // findNewestRows returns since when there are at most so many rows of clients, and says so if
 // that is not all of the range.
 func findNewestRows(r *query.Reader, most int64) int64 {
-	w := r.WhereClients(r.ClientGrain(), r.From, r.To)
+	w := r.WhereClients(r.From, r.To)
 	w.AddCondition("client <> ''")
 	n, from := int64(0), r.To
 	r.ReadRows(func(row rows.Row) {

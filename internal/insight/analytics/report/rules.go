@@ -110,7 +110,7 @@ func (b *ruleBook) readClients() {
 		of[id] = b.by[query.LimitName(l)]
 	}
 	need := rows.ClientColumns{Cells: append(slices.Clone(sampleCells), rows.Decisive, rows.Delayed), Merged: true}
-	r.EachClientRow(r.ClientGrain(), r.From, r.To, need, func(l *rows.ClientLine) {
+	r.EachClientRow(r.From, r.To, need, func(l *rows.ClientLine) {
 		if e := of[l.Limit]; e != nil {
 			e.figures.Decisive += l.N[rows.Decisive]
 		}
@@ -288,7 +288,7 @@ func (l *RuleLimits) addSteps(r *query.Reader) {
 	if r.ClientGrain() == rows.Hour {
 		minute = rows.PeakMinute
 	}
-	r.EachClientRow(r.ClientGrain(), r.From, r.To, rows.ClientColumns{Cells: []int{rows.Peak, minute}}, func(c *rows.ClientLine) {
+	r.EachClientRow(r.From, r.To, rows.ClientColumns{Cells: []int{rows.Peak, minute}}, func(c *rows.ClientLine) {
 		p := r.FindStep(c.At)
 		l.BusiestSecond[p] = max(l.BusiestSecond[p], c.N[rows.Peak])
 		l.BusiestMinute[p] = max(l.BusiestMinute[p], c.N[minute])

@@ -96,7 +96,7 @@ func (out *Upstream) addRecords(r *query.Reader, first int64) {
 	}
 	taken, left := false, false
 	need := rows.ClientColumns{Cells: []int{rows.Answers, rows.OK, rows.Redirect, rows.Denied, rows.ClientError, rows.ServerError, rows.TotalMS, rows.LongestMS}, Merged: true, Condition: "answers > 0"}
-	r.EachClientRow(r.ClientGrain(), r.From, r.To, need, func(l *rows.ClientLine) {
+	r.EachClientRow(r.From, r.To, need, func(l *rows.ClientLine) {
 		switch {
 		case first > 0:
 			left = left || l.At < first-r.ClientGrain().Seconds()
@@ -128,6 +128,6 @@ func readResponses(r *query.Reader) map[query.Name]bool {
 	if len(out) > 0 {
 		return out
 	}
-	r.EachClientRow(r.ClientGrain(), r.From, r.To, rows.ClientColumns{Merged: true, Condition: "answers > 0"}, func(l *rows.ClientLine) { out[query.LimitName(r.ByID[l.Limit])] = true })
+	r.EachClientRow(r.From, r.To, rows.ClientColumns{Merged: true, Condition: "answers > 0"}, func(l *rows.ClientLine) { out[query.LimitName(r.ByID[l.Limit])] = true })
 	return out
 }
