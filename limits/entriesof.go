@@ -65,7 +65,7 @@ func (r *Rule) entries(key string) ([]weir.Entry, bool) {
 			open = append(open, len(entries)-1)
 		}
 	}
-	parts, ok := KeyParts(key, len(open))
+	parts, ok := partsOf(key, len(open))
 	for i, at := range open {
 		if ok {
 			entries[at].Value = parts[len(open)-1-i] // the innermost comes first
@@ -75,9 +75,9 @@ func (r *Rule) entries(key string) ([]weir.Entry, bool) {
 	return entries, ok
 }
 
-// KeyParts takes a key apart that [weir.Request.Key] made of n parts. It returns false if
+// partsOf takes a key apart that [weir.Request.Key] made of n parts. It returns false if
 // the key is none of those.
-func KeyParts(key string, n int) ([]string, bool) {
+func partsOf(key string, n int) ([]string, bool) {
 	switch n {
 	case 0:
 		return nil, key == ""

@@ -10,3 +10,14 @@ type Ref struct {
 	Domain, Rule string
 	Limit        *weir.Limit
 }
+
+// Name is what people call a limit: the words of its [Ref], and its own name. Limits that stand
+// for one another, such as a limit before and after a reload, have the same.
+type Name struct {
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+}
+
+// Name returns what people call the limit.
+func (r Ref) Name() Name { return Name{r.Domain, r.Rule, r.Limit.Name} }

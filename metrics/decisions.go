@@ -19,18 +19,18 @@ func (c *collector) collectDecisions(out sink, series []limits.Ref) {
 			// The two everyday outcomes are always there, so that a rate
 			// can be taken from the first scrape on.
 			if n := sum.counts[o]; n > 0 || o == weir.Allowed || o == weir.Refused {
-				decisions.count(n, k.domain, k.rule, k.limit, o.String())
+				decisions.count(n, k.Domain, k.Rule, k.Limit, o.String())
 			}
 		}
 		if sum.overshoot > 0 {
-			overshoot.set(float64(sum.overshoot), k.domain, k.rule, k.limit)
+			overshoot.set(float64(sum.overshoot), k.Domain, k.Rule, k.Limit)
 		}
 	}
 	c.collectSketches(out, sums)
 }
 
 // collectSketches writes the errors of the approximate limits.
-func (c *collector) collectSketches(out sink, sums map[label]*sum) {
+func (c *collector) collectSketches(out sink, sums map[limits.Name]*sum) {
 	bytes := out.gauges("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
 	bound := out.gauges("weir_sketch_error_bound_units", "Upper bound of the over-estimate of a key, with probability 1 - e^-depth.", "domain", "rule", "limit")
 	mean := out.gauges("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
@@ -48,7 +48,7 @@ func (c *collector) collectSketches(out sink, sums map[label]*sum) {
 		if !ok {
 			continue
 		}
-		labels := []string{k.domain, k.rule, k.limit}
+		labels := []string{k.Domain, k.Rule, k.Limit}
 		bytes.set(float64(s.Bytes), labels...)
 		bound.set(s.Bound, labels...)
 		mean.set(s.MeanError, labels...)
@@ -58,13 +58,10 @@ func (c *collector) collectSketches(out sink, sums map[label]*sum) {
 	}
 }
 
-// label identifies a series.
-type label struct{ domain, rule, limit string }
-
 // other is the rule name of the limits beyond MaxSeries.
 const other = "(other)"
 
-// sum is what the limits of one label have counted.
+// sum is what the limits of one name have counted.
 type sum struct {
 	// counts is by weir.Outcome.
 	counts []uint64
@@ -76,8 +73,8 @@ type sum struct {
 
 // sum adds up the counters of limits with the same labels: a registry
 // refuses the same series twice.
-func (c *collector) sum(series []limits.Ref) map[label]*sum {
-	sums := make(map[label]*sum, min(len(series), c.opt.MaxSeries))
+func (c *collector) sum(series []limits.Ref) map[limits.Name]*sum {
+	sums := make(map[limits.Name]*sum, min(len(series), c.opt.MaxSeries))
 	// Limits may share counters; each is read once.
 	seen := make(map[*weir.Counters]bool, len(series))
 	for _, s := range series {
@@ -86,9 +83,9 @@ func (c *collector) sum(series []limits.Ref) map[label]*sum {
 			continue
 		}
 		seen[counters] = true
-		k := label{valid(s.Domain), valid(s.Rule), valid(s.Limit.Name)}
+		k := limits.Name{Domain: valid(s.Domain), Rule: valid(s.Rule), Limit: valid(s.Limit.Name)}
 		if sums[k] == nil && len(sums) >= c.opt.MaxSeries {
-			k = label{rule: other}
+			k = limits.Name{Rule: other}
 		}
 		at := sums[k]
 		if at == nil {
@@ -103,7 +100,7 @@ func (c *collector) sum(series []limits.Ref) map[label]*sum {
 		if eventual && c.opt.Shared != nil {
 			at.overshoot = max(at.overshoot, s.Limit.Overshoot())
 		}
-		if at.sketched == nil && k.rule != other && s.Limit.Traits()&weir.Sketches != 0 {
+		if at.sketched == nil && k.Rule != other && s.Limit.Traits()&weir.Sketches != 0 {
 			at.sketched = s.Limit
 		}
 	}

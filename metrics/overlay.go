@@ -1,6 +1,10 @@
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirlimit/weir/limits"
+)
 
 // Overlay counts what operators changed: bans, overrides and free passes of single
 // keys, and modes of limits.
@@ -11,7 +15,7 @@ type Overlay struct {
 
 // Mode is a mode that an operator gave a limit.
 type Mode struct {
-	Domain, Rule, Limit string
+	limits.Name
 	// Mode is enforce, shadow or off.
 	Mode string
 	// Percent of the keys that are refused.

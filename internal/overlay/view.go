@@ -43,10 +43,8 @@ func (e *Entry) view() View {
 
 // SwitchView is a mode as operators are told of it, for encoding/json.
 type SwitchView struct {
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
-	Mode   Mode   `json:"mode"`
+	limits.Name
+	Mode Mode `json:"mode"`
 	// Percent of the keys that are refused, of enforce; nil of other modes.
 	Percent *int64 `json:"percent"`
 	// Rules is the mode by the rules, "shadow", "enforce" or "10%"; nil while the
@@ -63,9 +61,7 @@ type SwitchView struct {
 
 // LimitMode is how one limit stands, for encoding/json.
 type LimitMode struct {
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
+	limits.Name
 	// Mode in force, and for how many percent of the keys it refuses.
 	Mode    Mode  `json:"mode"`
 	Percent int64 `json:"percent"`
@@ -108,7 +104,7 @@ func (v *SwitchView) String() string {
 // switchView returns the mode e as operators are told of it; p is nil where the rules have
 // none.
 func (e *Entry) switchView(p *limits.Limit) SwitchView {
-	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
+	v := SwitchView{Name: limits.Name{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit}, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
 	if e.Mode == Enforced {
 		v.Percent = new(e.Percent)
 	}

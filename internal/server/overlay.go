@@ -22,7 +22,7 @@ func overlayMetrics(o *overlay.Overlay) metrics.Overlay {
 	n := o.Count()
 	out := metrics.Overlay{Bans: n[overlay.Ban] + n[overlay.BanDomain], Overrides: n[overlay.Override], Allowed: n[overlay.Allow]}
 	for _, v := range o.Modes.Views() {
-		m := metrics.Mode{Domain: v.Domain, Rule: v.Rule, Limit: v.Limit, Mode: string(v.Mode)}
+		m := metrics.Mode{Name: v.Name, Mode: string(v.Mode)}
 		if v.Percent != nil {
 			m.Percent = *v.Percent
 		}

@@ -88,15 +88,14 @@ func (m *modes) view(of []*limits.Limit) modeAnswer {
 			out.Waiting = append(out.Waiting, v)
 		}
 	}
-	type id struct{ domain, rule, limit string }
-	at := map[id]int{}
+	at := map[limits.Name]int{}
 	for _, p := range of {
-		key := id{p.Rule.Domain, p.RuleName(), p.Limit.Name}
+		key := limits.Name{Domain: p.Rule.Domain, Rule: p.RuleName(), Limit: p.Limit.Name}
 		i, isThere := at[key] // a limit in words counts addresses and clients apart
 		if !isThere {
 			i, at[key] = len(out.Limits), len(out.Limits)
 			by := overlay.SettingOf(p.Limit)
-			l := overlay.LimitMode{Domain: p.Rule.Domain, Rule: p.RuleName(), Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
+			l := overlay.LimitMode{Name: key, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
 				Changed: m.overlay.Modes.Of(p.Limit), Counts: map[string]uint64{}}
 			if l.Changed != nil {
 				l.Mode, l.Percent = l.Changed.Mode, 0

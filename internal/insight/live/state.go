@@ -187,16 +187,15 @@ type measured struct {
 
 // limits reads all counters. Without a span there are no counts.
 func (m *Meter) limits(span bool) []*measured {
-	type name struct{ domain, rule, limit string }
 	var all []*measured
-	named := make(map[name]*measured)
+	named := make(map[limits.Name]*measured)
 	seen := make(map[*weir.Counters]counts, len(m.seen))
 	for _, s := range m.from.Limits() {
 		c := s.Limit.Counters()
 		if _, again := seen[c]; again || c == nil {
 			continue // limits may share their counters
 		}
-		at := name{s.Domain, s.Rule, s.Limit.Name}
+		at := s.Name()
 		l := named[at]
 		if l == nil {
 			l = &measured{ref: event.LimitRefOf(s)}
