@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
-	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
@@ -133,7 +133,7 @@ func (c *checkCmd) sortPaths() error {
 // check returns the rules, and what is wrong with them.
 func (c *checkCmd) check() (*limits.Set, rules.Errors, error) {
 	if c.Config != "" {
-		set, errs := server.CheckConfig(c.Config)
+		set, errs := check.FindFaults(c.Config)
 		return set, errs, nil
 	}
 	who, err := identity.New(identity.Options{})

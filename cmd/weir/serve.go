@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/server"
 )
@@ -80,7 +81,7 @@ func (c *serveCmd) takeFiles(isSet func(string) bool) (func(string) bool, error)
 
 // print prints a configuration that a node would start with.
 func (c *serveCmd) print(s streams, conf *config.Config) error {
-	if err := server.CheckStart(conf); err != nil {
+	if err := check.TryStart(conf); err != nil {
 		return err
 	}
 	if c.Changed {

@@ -61,6 +61,9 @@ var floors = [][]string{
 		"internal/config",
 	},
 	{
+		"internal/check",
+	},
+	{
 		"internal/server",
 	},
 	{

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -142,6 +143,15 @@ func (t *TLS) check(section string) error {
 		return fmt.Errorf("%s.client_ca needs %[1]s.cert and %[1]s.key", section)
 	}
 	return nil
+}
+
+// OpenCertificate opens the certificate of a listener, nil for one without. client is the
+// name that the certificates of clients must be for, empty for any.
+func (t *TLS) OpenCertificate(client string, log *slog.Logger) (*certfile.Certificate, error) {
+	if t.Cert == "" {
+		return nil, nil
+	}
+	return certfile.Open(certfile.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, ClientSAN: client}, log)
 }
 
 // check reports a token that is given twice.

@@ -17,14 +17,10 @@ type certificates struct {
 	all []*certfile.Certificate
 }
 
-// open opens the certificate of a listener, nil for one without. client is the name that
-// the certificates of clients must be for, empty for any.
+// open is [config.TLS.OpenCertificate], and keeps what it opened.
 func (c *certificates) open(files config.TLS, client string) (*certfile.Certificate, error) {
-	if files.Cert == "" {
-		return nil, nil
-	}
-	f, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA, ClientSAN: client}, c.log)
-	if err != nil {
+	f, err := files.OpenCertificate(client, c.log)
+	if err != nil || f == nil {
 		return nil, err
 	}
 	c.all = append(c.all, f)

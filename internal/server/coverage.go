@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
@@ -26,28 +27,7 @@ type coverage struct {
 	// checked is which load of the rules warn has looked at, zero for none.
 	checked uint64
 	// asksNow says which rules of the last set that was looked at are asked.
-	asksNow atomic.Pointer[asks]
-}
-
-// checkSources reports a limit in words that counts by what no request of the gateway,
-// or of proxies that ask, has: it would never hold.
-func checkSources(w *config.WordLimits, c *config.Config, who *identity.Resolver) error {
-	if !c.MakesDescriptors() {
-		return nil // callers of the API send what they like
-	}
-	for _, l := range w.All() {
-		for _, keys := range l.Lists {
-			for _, key := range keys {
-				if key == words.RouteKey || slices.Contains(keys, words.ClientID) {
-					continue
-				}
-				if err := who.Unknown(key); err != nil {
-					return fmt.Errorf("limit %q: %w", l.Text, err)
-				}
-			}
-		}
-	}
-	return nil
+	asksNow atomic.Pointer[check.Plan]
 }
 
 // warn tells of what no limit applies to, since the rules have none for
@@ -59,15 +39,15 @@ func (s *coverage) warn() {
 	}
 	s.checked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
-	for _, u := range findUnlimited(s.conf, s.who, s.rules.set()) {
-		if u.route < 0 {
+	for _, u := range check.FindUnlimited(s.conf, s.who, s.rules.set()) {
+		if u.Route < 0 {
 			s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
-				"domain", s.conf.API.Domain, "key", u.keys, "rules", u.have)
+				"domain", s.conf.API.Domain, "key", u.Keys, "rules", u.Have)
 			continue
 		}
-		r := &s.conf.Routes[u.route]
+		r := &s.conf.Routes[u.Route]
 		s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
-			"route", u.route+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", u.keys, "rules", u.have)
+			"route", u.Route+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", u.Keys, "rules", u.Have)
 	}
 }
 
@@ -87,7 +67,7 @@ func (s *coverage) watch(ctx context.Context) {
 // warnOfNeverPaths tells of routes that no request takes.
 func (s *coverage) warnOfNeverPaths() {
 	for i := range s.conf.Routes {
-		if why, cure := neverPath(s.conf.Routes[i].Path); why != "" {
+		if why, cure := check.NeverPath(s.conf.Routes[i].Path); why != "" {
 			s.log.Warn("route without effect: no request has its path; "+cure, "route", i+1, "path", s.conf.Routes[i].Path, "reason", why)
 		}
 	}
@@ -139,11 +119,11 @@ func (s *coverage) warnOfAsked() {
 }
 
 // asksOf returns which rules of a set are asked, found out once for the set in use.
-func (s *coverage) asksOf(set *limits.Set) (*asks, error) {
-	if a := s.asksNow.Load(); a != nil && a.set == set {
+func (s *coverage) asksOf(set *limits.Set) (*check.Plan, error) {
+	if a := s.asksNow.Load(); a != nil && a.Set == set {
 		return a, nil
 	}
-	a, err := findAsked(s.conf, s.who, set)
+	a, err := check.MakePlan(s.conf, s.who, set)
 	if err == nil {
 		s.asksNow.Store(a)
 	}
@@ -156,7 +136,7 @@ func (s *coverage) isAsked(set *limits.Set) func(*limits.Rule) bool {
 	if err != nil { // of routes, without which the node does not start
 		return func(*limits.Rule) bool { return false }
 	}
-	return func(r *limits.Rule) bool { return a.asked[r] }
+	return a.IsAsked
 }
 
 // maxUnaskedWarnings is how many rules that are not asked are logged one by one.
@@ -168,9 +148,9 @@ func (s *coverage) warnOfUnasked() {
 	if err != nil {
 		return // the doors report it
 	}
-	for i, u := range a.found {
+	for i, u := range a.Found {
 		if i == maxUnaskedWarnings {
-			s.log.Warn("further rules that no request can match: see /v1/rules", "rules", len(a.found)-i)
+			s.log.Warn("further rules that no request can match: see /v1/rules", "rules", len(a.Found)-i)
 			return
 		}
 		args := []any{"domain", u.Domain, "rule", u.What, "reason", u.Why}
@@ -180,6 +160,6 @@ func (s *coverage) warnOfUnasked() {
 		if u.Add != "" {
 			args = append(args, "to", u.To, "add", u.Add)
 		}
-		s.log.Warn(u.summary(), args...)
+		s.log.Warn(u.Summary(), args...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/words"
 	"github.com/weirlimit/weir/limits"
@@ -163,7 +164,7 @@ func (s *guide) routeExample(l *config.WordLimit) []weir.Entry {
 		if len(rt.Limit) == 0 || rt.LimitName() != l.Route {
 			continue
 		}
-		entries = append(entries, weir.Entry{Key: "path", Value: varying.ReplaceAllString(rt.Path, "x")})
+		entries = append(entries, weir.Entry{Key: "path", Value: check.FillPath(rt.Path)})
 		if rt.Host != "" {
 			entries = append(entries, weir.Entry{Key: "host", Value: strings.Replace(rt.Host, "*", "x", 1)})
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/bodies"
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/frontend/resp"
@@ -138,7 +139,7 @@ func (s *Server) open() (err error) {
 	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
 		return err
 	}
-	if err = checkSources(s.rules.words, s.conf, s.identity.Resolver); err != nil {
+	if err = check.FindUnknownSource(s.rules.words, s.conf, s.identity.Resolver); err != nil {
 		return err
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}

@@ -153,22 +153,3 @@ func TestShedAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// A fault of a whole file names it once, and where it is if that is known.
-func TestCheckConfigNamesTheFileOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	for text, want := range map[string]string{
-		"limits: [5/minute]\n---\nlimits: [5/minute]\n": file + ":2:1: a second document begins here (give each document a file of its own)",
-		"http: {listen: \n":                             file + ":1: not YAML: did not find expected node content",
-		"htp: {}\n":                                     file + `:1:1: unknown key "htp" (did you mean "http"?)`,
-		"http: 8080":                                    file + ":1:7: http must hold keys and values (write http: {listen: 8080})",
-		"a: b: c\n":                                     file + ":1: not YAML: mapping values",
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, errs := server.CheckConfig(file); !strings.HasPrefix(errs.Error(), want) || strings.Count(errs.Error(), file) != 1 {
-			t.Errorf("%q: %v, want %s", text, errs, want)
-		}
-	}
-}

@@ -1,4 +1,4 @@
-package server
+package check
 
 import (
 	"fmt"
@@ -13,32 +13,32 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// unlimited are requests of the gateway, or of proxies that ask, that no rule limits.
-type unlimited struct {
-	// route is its place in the configuration, -1 for requests without one.
-	route int
-	// keys are those that it is asked by.
-	keys string
-	// have are the keys of the first rules.
-	have string
+// Unlimited are requests of the gateway, or of proxies that ask, that no rule limits.
+type Unlimited struct {
+	// Route is its place in the configuration, -1 for requests without one.
+	Route int
+	// Keys are those that it is asked by.
+	Keys string
+	// Have are the keys of the first rules.
+	Have string
 }
 
 // finding returns u as a warning of the configuration at path.
-func (u *unlimited) finding(path string) *rules.Error {
-	e := &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", u.route), Warning: true,
-		Msg:  fmt.Sprintf("route is not limited: no rule matches its descriptors (%s); the rules have %s", u.keys, u.have),
+func (u *Unlimited) finding(path string) *rules.Error {
+	e := &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", u.Route), Warning: true,
+		Msg:  fmt.Sprintf("route is not limited: no rule matches its descriptors (%s); the rules have %s", u.Keys, u.Have),
 		Hint: "add a rule with these keys, or set unlimited: true"}
-	if u.route < 0 {
+	if u.Route < 0 {
 		e.Path = "upstream"
-		e.Msg = fmt.Sprintf("requests without a route are not limited: no rule matches %s; the rules have %s", u.keys, u.have)
+		e.Msg = fmt.Sprintf("requests without a route are not limited: no rule matches %s; the rules have %s", u.Keys, u.Have)
 		e.Hint = "add a rule with this key, or a route with descriptors"
 	}
 	return e
 }
 
-// findUnlimited finds what of the requests no rule limits. With load shedding something
+// FindUnlimited finds what of the requests no rule limits. With load shedding something
 // limits all of them.
-func findUnlimited(conf *config.Config, who *identity.Resolver, set *limits.Set) (found []unlimited) {
+func FindUnlimited(conf *config.Config, who *identity.Resolver, set *limits.Set) (found []Unlimited) {
 	if conf.Shed != nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func findUnlimited(conf *config.Config, who *identity.Resolver, set *limits.Set)
 		})
 	}
 	add := func(route int, ds []identity.Descriptor) {
-		found = append(found, unlimited{route, keysOf(ds), keysThere(set, domain)})
+		found = append(found, Unlimited{route, keysOf(ds), keysThere(set, domain)})
 	}
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: words.Address}}}}
 	if conf.Upstream != "" && config.HasUnrouted(conf) && !meets(address) && (len(conf.Routes) > 0 || !meetsSome(set, domain, who)) {

@@ -1,12 +1,12 @@
-package server_test
+package check_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // Each setting is held to the bounds of its tags, and the error names it as it was given.
@@ -16,7 +16,7 @@ func TestSettingsAreBounded(t *testing.T) {
 		conf := config.Defaults()
 		conf.Limits = []string{"5/minute"}
 		change(conf)
-		err := server.CheckStart(conf)
+		err := check.TryStart(conf)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("got %v, want no error", err)

@@ -1,4 +1,4 @@
-package server
+package check
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// neverPath says why no request has the path of a route, and what to write; "" if one
+// NeverPath says why no request has the path of a route, and what to write; "" if one
 // may. A path of a route is text, {name} for a segment, and /* at the end: what other
 // routers have is text here.
-func neverPath(path string) (why, cure string) {
+func NeverPath(path string) (why, cure string) {
 	for _, segment := range strings.Split(path, "/") {
 		inner := strings.TrimSuffix(strings.TrimPrefix(segment, "<"), ">")
 		switch {
@@ -32,7 +32,7 @@ func neverPath(path string) (why, cure string) {
 // findNever returns warnings of the routes that no request takes.
 func findNever(path string, routes []config.Route) (out rules.Errors) {
 	for i := range routes {
-		if why, cure := neverPath(routes[i].Path); why != "" {
+		if why, cure := NeverPath(routes[i].Path); why != "" {
 			out = append(out, &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", i), Warning: true, Hint: cure,
 				Msg: fmt.Sprintf("the path %q never matches: %s", routes[i].Path, why)})
 		}

@@ -1,4 +1,4 @@
-package server
+package check
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ import (
 	"github.com/weirlimit/weir/limits"
 )
 
-// unasked is a rule, or a part of it, that no request of the doors which make
+// Unasked is a rule, or a part of it, that no request of the doors which make
 // descriptors can meet.
-type unasked struct {
+type Unasked struct {
 	// Rule is nil for a list of a domain, and for a whole domain.
 	Rule   *limits.Rule
 	Domain string
@@ -31,8 +31,8 @@ type unasked struct {
 	Partly bool
 }
 
-// summary returns the problem as a message.
-func (u *unasked) summary() string {
+// Summary returns the problem as a message.
+func (u *Unasked) Summary() string {
 	switch {
 	case u.Partly:
 		return "deny list not applied to all requests: some routes or proxies do not send its descriptor"
@@ -42,11 +42,11 @@ func (u *unasked) summary() string {
 	return "rule without effect: no request can match it"
 }
 
-// asks says which rules the gateway, and proxies that ask, can meet.
-type asks struct {
+// Plan says which rules the gateway, and proxies that ask, can meet.
+type Plan struct {
 	conf     *config.Config
 	who      *identity.Resolver
-	set      *limits.Set
+	Set      *limits.Set
 	domain   string
 	routes   *identity.Routes // nil without routes
 	unrouted *identity.Plan   // of requests that no route matches; nil: there are none
@@ -55,16 +55,16 @@ type asks struct {
 	fixed []map[string]string
 	// asked are the rules that can be met, and those that lead to them.
 	asked map[*limits.Rule]bool
-	found []unasked
+	Found []Unasked
 }
 
 // maxRouteTries is how many routes are tried to find one that asks a rule. A rule for
 // which more come in question is taken to be asked.
 const maxRouteTries = 2000
 
-// findAsked finds out which rules of a set the doors of a configuration ask.
-func findAsked(conf *config.Config, who *identity.Resolver, set *limits.Set) (*asks, error) {
-	a := &asks{conf: conf, who: who, set: set, domain: conf.API.Domain, asked: map[*limits.Rule]bool{}}
+// MakePlan finds out which rules of a set the doors of a configuration ask.
+func MakePlan(conf *config.Config, who *identity.Resolver, set *limits.Set) (*Plan, error) {
+	a := &Plan{conf: conf, who: who, Set: set, domain: conf.API.Domain, asked: map[*limits.Rule]bool{}}
 	if !conf.MakesDescriptors() {
 		for _, r := range set.FileRules() {
 			a.asked[r] = true
@@ -89,10 +89,13 @@ func findAsked(conf *config.Config, who *identity.Resolver, set *limits.Set) (*a
 	return a, nil
 }
 
+// IsAsked reports whether r can be met, or leads to a rule that can.
+func (a *Plan) IsAsked(r *limits.Rule) bool { return a.asked[r] }
+
 // plans makes the plans of the doors.
-func (a *asks) plans() (err error) {
+func (a *Plan) plans() (err error) {
 	if len(a.conf.Routes) == 0 {
-		a.unrouted = a.who.RulePlan(a.set, 0)
+		a.unrouted = a.who.RulePlan(a.Set, 0)
 		return nil
 	}
 	all := make([]identity.Route, len(a.conf.Routes))
@@ -114,7 +117,7 @@ func (a *asks) plans() (err error) {
 }
 
 // fixedBy returns what a route fixes of the path and the host of its requests.
-func (a *asks) fixedBy(rt *config.Route) map[string]string {
+func (a *Plan) fixedBy(rt *config.Route) map[string]string {
 	fixed := map[string]string{}
 	for source, value := range map[string]string{"path": rt.Path, "host": rt.Host} {
 		if form, err := a.who.EntryForm(source, value); value != "" && err == nil && !strings.ContainsAny(value, "{*") {
@@ -126,7 +129,7 @@ func (a *asks) fixedBy(rt *config.Route) map[string]string {
 
 // isElsewhere reports whether no request of route i has the value of a rule where the
 // value is that of a source.
-func (a *asks) isElsewhere(i int, r *limits.Rule, source string) bool {
+func (a *Plan) isElsewhere(i int, r *limits.Rule, source string) bool {
 	fixed, ok := a.fixed[i][source]
 	return ok && r.Value != "" && fixed != r.Value && !strings.Contains(r.Value, "*")
 }
@@ -135,7 +138,7 @@ func (a *asks) isElsewhere(i int, r *limits.Rule, source string) bool {
 type sampleRequest struct{ method, host, path string }
 
 // reaches reports whether some request meets r.
-func (a *asks) reaches(r *limits.Rule) bool {
+func (a *Plan) reaches(r *limits.Rule) bool {
 	if a.routes == nil {
 		return a.planReaches(r, a.unrouted, sampleRequest{"GET", "weir.invalid", "/"})
 	}
@@ -156,13 +159,13 @@ func (a *asks) reaches(r *limits.Rule) bool {
 
 // takesSome reports whether route i takes a request that a rule is for and that fits; -1
 // stands for no route.
-func (a *asks) takesSome(i int, r *limits.Rule, fits func(sampleRequest) bool) bool {
+func (a *Plan) takesSome(i int, r *limits.Rule, fits func(sampleRequest) bool) bool {
 	return slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && fits(q) })
 }
 
 // mayReach reports whether some descriptor of route i begins with the keys of r, and
 // can have its values.
-func (a *asks) mayReach(r *limits.Rule, i int) bool {
+func (a *Plan) mayReach(r *limits.Rule, i int) bool {
 	ds := a.conf.Routes[i].Descriptors
 	if len(ds) == 0 {
 		return r.Keys[0] == words.Address
@@ -182,21 +185,21 @@ func (a *asks) mayReach(r *limits.Rule, i int) bool {
 }
 
 // caller returns a caller who sends q.
-func (a *asks) caller(q sampleRequest) *identity.Caller {
+func (a *Plan) caller(q sampleRequest) *identity.Caller {
 	c := a.who.Acquire()
 	c.Set(identity.Facts{Peer: netip.IPv6Loopback(), Method: q.method, Host: q.host, Path: q.path})
 	return c
 }
 
 // routeOf returns the number of the route of q, -1 for none.
-func (a *asks) routeOf(q sampleRequest) int {
+func (a *Plan) routeOf(q sampleRequest) int {
 	c := a.caller(q)
 	defer c.Release()
 	return a.routes.Find(c)
 }
 
 // planReaches reports whether a descriptor that p makes of q meets r.
-func (a *asks) planReaches(r *limits.Rule, p *identity.Plan, q sampleRequest) bool {
+func (a *Plan) planReaches(r *limits.Rule, p *identity.Plan, q sampleRequest) bool {
 	c := a.caller(q)
 	defer c.Release()
 	for _, shapes := range p.Shapes(c, r.Domain) {
@@ -214,7 +217,7 @@ func (a *asks) planReaches(r *limits.Rule, p *identity.Plan, q sampleRequest) bo
 
 // descriptorReaches reports whether a descriptor meets r with some values of what is
 // not fixed. Entries of one source have one value.
-func (a *asks) descriptorReaches(r *limits.Rule, shapes []identity.Shape) bool {
+func (a *Plan) descriptorReaches(r *limits.Rule, shapes []identity.Shape) bool {
 	for i, step := range r.Chain() {
 		if i >= len(shapes) || step.Value == "" || strings.Contains(step.Value, "*") {
 			continue
@@ -234,15 +237,18 @@ func (a *asks) descriptorReaches(r *limits.Rule, shapes []identity.Shape) bool {
 	for i, s := range shapes {
 		entries[i] = weir.Entry{Key: s.Key, Value: s.Value}
 	}
-	return a.set.Reaches(r, entries, func(i int) bool { return shapes[i].Fixed })
+	return a.Set.Reaches(r, entries, func(i int) bool { return shapes[i].Fixed })
 }
 
 // varying finds what is not fixed in the path of a route.
 var varying = regexp.MustCompile(`\{[^/]*\}|\*$`)
 
+// FillPath returns a path that a route for path takes.
+func FillPath(path string) string { return varying.ReplaceAllString(path, "x") }
+
 // requests returns requests that fit a rule, and, of those that fit it equally, route
 // i; -1 stands for no route.
-func (a *asks) requests(r *limits.Rule, i int) []sampleRequest {
+func (a *Plan) requests(r *limits.Rule, i int) []sampleRequest {
 	// Routes before it may take some methods.
 	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "WEIR"}
 	hosts, paths := []string{"weir.invalid"}, []string{"/weir-no-route/x"}
@@ -255,7 +261,7 @@ func (a *asks) requests(r *limits.Rule, i int) []sampleRequest {
 			hosts = []string{strings.Replace(rt.Host, "*", "x", 1)}
 		}
 		if rt.Path != "" {
-			paths = []string{varying.ReplaceAllString(rt.Path, "x"), strings.TrimSuffix(rt.Path, "/*")}
+			paths = []string{FillPath(rt.Path), strings.TrimSuffix(rt.Path, "/*")}
 		}
 	}
 	for _, step := range r.Chain() {
@@ -278,7 +284,7 @@ func (a *asks) requests(r *limits.Rule, i int) []sampleRequest {
 			for _, d := range a.conf.Routes[i].Descriptors {
 				for j, key := range d.Keys() {
 					if name, ok := strings.CutPrefix(d.Entries[j].From, "param:"); ok && key == step.Key {
-						paths = append(paths, varying.ReplaceAllString(strings.ReplaceAll(a.conf.Routes[i].Path, "{"+name+"}", step.Example()), "x"))
+						paths = append(paths, FillPath(strings.ReplaceAll(a.conf.Routes[i].Path, "{"+name+"}", step.Example())))
 					}
 				}
 			}
@@ -296,9 +302,9 @@ func (a *asks) requests(r *limits.Rule, i int) []sampleRequest {
 }
 
 // report notes what is not asked.
-func (a *asks) report() {
+func (a *Plan) report() {
 	others := map[string]bool{}
-	for _, r := range a.set.FileRules() {
+	for _, r := range a.Set.FileRules() {
 		switch {
 		case !r.Decides():
 		case a.asked[r]:
@@ -306,24 +312,24 @@ func (a *asks) report() {
 		case r.Domain != a.domain && !a.conf.IsAsked():
 			if !others[r.Domain] {
 				others[r.Domain] = true
-				u := unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
+				u := Unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
 					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)}
-				if !a.set.Has(a.domain) && a.conf.Shed == nil {
+				if !a.Set.Has(a.domain) && a.conf.Shed == nil {
 					u.Minor = false
 					u.Why += "; the domain of the gateway (api.domain) has no rules"
 				}
-				a.found = append(a.found, u)
+				a.Found = append(a.Found, u)
 			}
 		default:
-			a.found = append(a.found, a.why(r))
+			a.Found = append(a.Found, a.why(r))
 		}
 	}
 	a.reportLists()
 }
 
 // why says why r is not asked, and what to do.
-func (a *asks) why(r *limits.Rule) unasked {
-	u := unasked{Rule: r, Domain: r.Domain, What: r.Path}
+func (a *Plan) why(r *limits.Rule) Unasked {
+	u := Unasked{Rule: r, Domain: r.Domain, What: r.Path}
 	for _, key := range r.Keys {
 		if key == words.ClientID && a.routes == nil {
 			u.Why = "only callers of the API send client_id: leave it out, or give it a domain of their own"
@@ -344,7 +350,7 @@ func (a *asks) why(r *limits.Rule) unasked {
 }
 
 // entriesFor writes the entries by which r is asked, empty if some have no source.
-func (a *asks) entriesFor(r *limits.Rule) string {
+func (a *Plan) entriesFor(r *limits.Rule) string {
 	var all []string
 	seen := map[string]bool{}
 	for _, step := range r.Chain() {
@@ -367,7 +373,7 @@ func (a *asks) entriesFor(r *limits.Rule) string {
 
 // addTo returns where to add which descriptor, so that r is asked: to the first route
 // that has a request which r is for, or a route of its own.
-func (a *asks) addTo(r *limits.Rule) (to, add string) {
+func (a *Plan) addTo(r *limits.Rule) (to, add string) {
 	entries := a.entriesFor(r)
 	if entries == "" {
 		return "", ""
@@ -387,7 +393,7 @@ func (a *asks) addTo(r *limits.Rule) (to, add string) {
 
 // addEntries returns where to add a descriptor of these entries, and what to write, so that
 // route i asks by it; -1 stands for requests without a route.
-func (a *asks) addEntries(i int, entries string) (to, add string) {
+func (a *Plan) addEntries(i int, entries string) (to, add string) {
 	if i >= 0 && len(a.conf.Routes[i].Descriptors) > 0 {
 		return fmt.Sprintf("routes[%d].descriptors", i), "- " + entries
 	}
@@ -402,7 +408,7 @@ func (a *asks) addEntries(i int, entries string) (to, add string) {
 }
 
 // fitsPath reports whether r is for the method, host and path of q, as far as it says.
-func (a *asks) fitsPath(r *limits.Rule, q sampleRequest) bool {
+func (a *Plan) fitsPath(r *limits.Rule, q sampleRequest) bool {
 	c := a.caller(q)
 	defer c.Release()
 	path, err := c.Path()
@@ -415,7 +421,7 @@ func (a *asks) fitsPath(r *limits.Rule, q sampleRequest) bool {
 	for i, step := range chain {
 		entries[i] = weir.Entry{Key: step.Key, Value: is[step.Key]}
 	}
-	return a.set.Reaches(r, entries, func(i int) bool { return is[entries[i].Key] != "" })
+	return a.Set.Reaches(r, entries, func(i int) bool { return is[entries[i].Key] != "" })
 }
 
 // simple is text that YAML takes for itself in a flow.
@@ -430,15 +436,15 @@ func quoteYAML(s string) string {
 
 // reportTiers notes tiers that are never chosen, as nothing that asks the rule names
 // one.
-func (a *asks) reportTiers(r *limits.Rule) {
+func (a *Plan) reportTiers(r *limits.Rule) {
 	if r.TierBy == "" || a.sends(r.TierBy) {
 		return
 	}
-	a.found = append(a.found, unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: a.whyNotSent(r.TierBy)})
+	a.Found = append(a.Found, Unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: a.whyNotSent(r.TierBy)})
 }
 
 // whyNotSent says why no descriptor has an entry of the key.
-func (a *asks) whyNotSent(key string) string {
+func (a *Plan) whyNotSent(key string) string {
 	if err := a.who.Unknown(key); err != nil {
 		return fmt.Sprintf("requests have no %s: %v", key, err)
 	}
@@ -446,8 +452,8 @@ func (a *asks) whyNotSent(key string) string {
 }
 
 // reportLists notes lists of the gateway's domain that nothing is looked up in.
-func (a *asks) reportLists() {
-	deny, allow := a.set.Listed(a.domain)
+func (a *Plan) reportLists() {
+	deny, allow := a.Set.Listed(a.domain)
 	for i, keys := range [][]string{deny, allow} {
 		for _, key := range keys {
 			if a.sends(key) {
@@ -456,14 +462,14 @@ func (a *asks) reportLists() {
 				}
 				continue
 			}
-			a.found = append(a.found, unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: a.whyNotSent(key)})
+			a.Found = append(a.Found, Unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: a.whyNotSent(key)})
 		}
 	}
 }
 
 // reportGaps notes the routes whose requests are not looked up in a deny list, as they
 // are not asked by its key.
-func (a *asks) reportGaps(key string) {
+func (a *Plan) reportGaps(key string) {
 	var gaps []string
 	first, entries := -1, "{entries: ["+quoteYAML(key)+"]}"
 	for i := range a.conf.Routes {
@@ -491,17 +497,38 @@ func (a *asks) reportGaps(key string) {
 	default:
 		return
 	}
-	u := unasked{Domain: a.domain, What: "deny list of " + key, Why: why, Minor: true, Partly: true}
+	u := Unasked{Domain: a.domain, What: "deny list of " + key, Why: why, Minor: true, Partly: true}
 	if a.who.Unknown(key) == nil {
 		u.To, u.Add = a.addEntries(first, entries)
 	}
-	a.found = append(a.found, u)
+	a.Found = append(a.Found, u)
 }
 
 // sends reports whether some descriptor has an entry of the key.
-func (a *asks) sends(key string) bool {
+func (a *Plan) sends(key string) bool {
 	if a.routes == nil {
 		return a.who.Unknown(key) == nil
 	}
 	return config.HaveKey(config.SentKeys(a.conf), key)
+}
+
+// FindUnknownSource reports a limit in words that counts by what no request of the gateway,
+// or of proxies that ask, has: it would never hold.
+func FindUnknownSource(w *config.WordLimits, c *config.Config, who *identity.Resolver) error {
+	if !c.MakesDescriptors() {
+		return nil // callers of the API send what they like
+	}
+	for _, l := range w.All() {
+		for _, keys := range l.Lists {
+			for _, key := range keys {
+				if key == words.RouteKey || slices.Contains(keys, words.ClientID) {
+					continue
+				}
+				if err := who.Unknown(key); err != nil {
+					return fmt.Errorf("limit %q: %w", l.Text, err)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -1,4 +1,8 @@
-package server
+// Package check finds what is wrong, or likely is, in a configuration and the rules that it
+// names, before a node serves by them: settings that exclude each other, files that cannot be
+// read, and, on one [Plan] of what the doors ask, rules that no request meets and requests
+// that no rule limits.
+package check
 
 import (
 	"errors"
@@ -10,12 +14,12 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// CheckConfig reads a configuration file and all that it names: limits, rules, files,
+// FindFaults reads a configuration file and all that it names: limits, rules, files,
 // keys and routes. It returns the rules, nil if there are none or they do not load, and
 // what is wrong, as faults of the file, such as a limit that its store cannot serve; a
 // warning is no fault. Nothing is opened that a node would serve by, and no other machine
 // is asked.
-func CheckConfig(path string) (*limits.Set, rules.Errors) {
+func FindFaults(path string) (*limits.Set, rules.Errors) {
 	conf := config.Defaults()
 	if err := conf.Load(path); err != nil {
 		return nil, faultsOf(path, err)
@@ -32,14 +36,14 @@ func CheckConfig(path string) (*limits.Set, rules.Errors) {
 	if faults, _ := out.Split(); len(faults) > 0 || n.set == nil || conf.Rules == "" {
 		return n.set, out
 	}
-	a, err := findAsked(conf, n.who, n.set)
+	a, err := MakePlan(conf, n.who, n.set)
 	if err != nil {
 		return n.set, append(out, faultsOf(path, err)...)
 	}
-	for _, u := range a.found {
+	for _, u := range a.Found {
 		out = append(out, u.finding(a, path))
 	}
-	for _, u := range findUnlimited(conf, n.who, n.set) {
+	for _, u := range FindUnlimited(conf, n.who, n.set) {
 		out = append(out, u.finding(path))
 	}
 	faults, warnings := out.Split()
@@ -58,10 +62,10 @@ func faultsOf(path string, err error) (out rules.Errors) {
 	return out
 }
 
-// CheckStart reports why a node would not start with c, but for what other machines, and
+// TryStart reports why a node would not start with c, but for what other machines, and
 // other programs on this one, have to do with: what is wrong with the settings, and with
 // the files that they name.
-func CheckStart(c *config.Config) error {
+func TryStart(c *config.Config) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -90,9 +94,9 @@ func split(err error) []error {
 }
 
 // finding returns u as a fault of the rules, or of the configuration at path.
-func (u *unasked) finding(a *asks, path string) *rules.Error {
-	e := &rules.Error{File: path, Path: u.What, Msg: u.summary() + ": " + u.Why, Warning: u.Minor}
-	if file := a.set.File(u.Domain); file != "" {
+func (u *Unasked) finding(a *Plan, path string) *rules.Error {
+	e := &rules.Error{File: path, Path: u.What, Msg: u.Summary() + ": " + u.Why, Warning: u.Minor}
+	if file := a.Set.File(u.Domain); file != "" {
 		e.File = file
 	}
 	if u.Rule != nil {

@@ -1,4 +1,4 @@
-package server
+package check
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func readNamed(c *config.Config) *named {
 	var unknown error // sources of limits in words, which plans would report again
 	if n.words, err = config.ReadWords(c, check); err != nil {
 		bad(err)
-	} else if unknown = checkSources(n.words, c, n.who); unknown != nil {
+	} else if unknown = FindUnknownSource(n.words, c, n.who); unknown != nil {
 		bad(unknown)
 	}
 	if _, err := config.OpenShedder(c.Shed, check); err != nil {
@@ -53,7 +53,7 @@ func readNamed(c *config.Config) *named {
 		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Layers: layers, Check: check, CheckCost: c.CostCheck(), EntryForm: n.who.EntryForm})
 	}
 	if _, err := c.GatewayOptions(); err == nil && unknown == nil && n.set != nil && c.MakesDescriptors() { // else check reports it
-		bad((&asks{conf: c, who: n.who, set: n.set}).plans())
+		bad((&Plan{conf: c, who: n.who, Set: n.set}).plans())
 	}
 	return n
 }
@@ -76,13 +76,12 @@ func readFiles(c *config.Config) error {
 	}
 	_, err := config.ReadSecret("api.reserve_key_file", c.API.ReserveKeyFile)
 	errs = append(errs, err)
-	certs := certificates{log: slog.New(slog.DiscardHandler)}
 	for _, listener := range []struct {
 		address string
 		tls     config.TLS
 	}{{c.HTTP.Listen, c.HTTP.TLS}, {c.Admin.Listen, c.Admin.TLS}, {c.GRPC.Listen, c.GRPC.TLS}, {c.RESP.Listen, c.RESP.TLS}} {
 		if listener.address != "" {
-			_, err := certs.open(listener.tls, "")
+			_, err := listener.tls.OpenCertificate("", slog.New(slog.DiscardHandler))
 			errs = append(errs, err)
 		}
 	}
