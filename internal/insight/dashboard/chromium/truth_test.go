@@ -23,14 +23,17 @@ func (b *tab) column(table, head string) []string {
 	})()`, table, quote(head)))
 }
 
-// numbers reads what begins each text as a number; times of day are seconds.
+// numbers reads what begins each text as a number; times, of today or with a date, are seconds.
 func numbers(t *testing.T, texts []string) []float64 {
 	t.Helper()
 	form := regexp.MustCompile(`^[\d,.]+`)
 	out := make([]float64, len(texts))
 	for i, text := range texts {
-		if at, err := time.Parse(time.TimeOnly, text); err == nil {
-			out[i] = at.Sub(at.Truncate(24 * time.Hour)).Seconds()
+		if len(text) == len(time.TimeOnly) { // of today
+			text = time.Now().UTC().Format(time.DateOnly) + " " + text
+		}
+		if at, err := time.Parse(time.DateTime, text); err == nil {
+			out[i] = float64(at.Unix())
 			continue
 		}
 		found := form.FindString(text)
