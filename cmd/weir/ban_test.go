@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 const banRules = `domain: api
@@ -30,7 +32,7 @@ descriptors:
 func TestBanByHash(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	n := serve(t, "--rules", rulesFile(t, banRules), "--upstream", upstream.URL, "--events-sample", "1", "--trust", "127.0.0.1")
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", banRules), "--upstream", upstream.URL, "--events-sample", "1", "--trust", "127.0.0.1")
 	ask := func(user string) (int, http.Header, string) {
 		t.Helper()
 		req, err := http.NewRequest(http.MethodGet, n.http+"/a", nil)

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestFamilyBanIsTold: after a ban over the domain ended with status 0 a request of whom it
@@ -15,7 +17,7 @@ import (
 func TestFamilyBanIsTold(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	n := serve(t, "--rules", rulesFile(t, `domain: api
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", `domain: api
 descriptors:
   - {key: remote_address, limit: 1000/hour}
   - {key: "header:X-User", limit: 1000/hour}

@@ -41,7 +41,7 @@ func TestComingFrom(t *testing.T) {
 			const burst = 30
 			there, here := newHolder(t, burst), newHolder(t, burst)
 			other := map[string]func(*testing.T, string, string) string{"nginx": nginxPolicy, "haproxy": haproxyPolicy, "js": expressPolicy}[language](t, before, there.addr())
-			n := serve(t, "--rules", rulesFile(t, after), "--upstream", here.server.URL)
+			n := serve(t, "--rules", servertest.File(t, "rules.yaml", after), "--upstream", here.server.URL)
 			passedThere, passedHere := there.burst(t, "http://"+other), here.burst(t, n.http)
 			if passedThere != passedHere || passedHere == 0 || passedHere == burst {
 				t.Errorf("of %d at once %s lets %d pass, and Weir %d", burst, language, passedThere, passedHere)

@@ -31,7 +31,7 @@ func TestComingFromEnvoyproxyRatelimit(t *testing.T) {
 	there := asksJSON(t, asked, exec.Command(servertest.Built(t, "ratelimit")), string(policy[1]))
 	drop := asksJSON(t, asked, exec.Command(binary, "ratelimit"), string(policy[1]))
 	upstream := newHolder(t, asked)
-	n := serve(t, "--rules", rulesFile(t, string(policy[1])), "--upstream", upstream.server.URL)
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", string(policy[1])), "--upstream", upstream.server.URL)
 	here := upstream.burst(t, n.http)
 	if there != drop || int64(there) != here || there == 0 || there == asked {
 		t.Errorf("of %d envoyproxy/ratelimit allows %d, weir ratelimit %d, weir serve %d", asked, there, drop, here)

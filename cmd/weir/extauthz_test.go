@@ -10,12 +10,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // Envoy asks on the gRPC port, by the rules and routes of the configuration,
 // and one that is not told to answer does not.
 func TestExtAuthz(t *testing.T) {
-	rules := rulesFile(t, `
+	rules := servertest.File(t, "rules.yaml", `
 domain: api
 descriptors:
   - key: remote_address

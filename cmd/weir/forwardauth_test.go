@@ -94,7 +94,7 @@ func TestAskedByUnixSocket(t *testing.T) {
 
 // What a refusal tells is the same for every account, and names none.
 func TestForwardAuthRefusalsTellNothing(t *testing.T) {
-	rules := rulesFile(t, `
+	rules := servertest.File(t, "rules.yaml", `
 domain: api
 descriptors:
   - key: account

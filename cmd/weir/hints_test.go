@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 const hintRules = `domain: api
@@ -22,7 +24,7 @@ descriptors:
 // A command names what there is where a word is unknown, its own flags in place of the
 // fields of the API, and limits as the rules say them.
 func TestCommandsSayWhatToWrite(t *testing.T) {
-	file := rulesFile(t, hintRules)
+	file := servertest.File(t, "rules.yaml", hintRules)
 	n := serve(t, "--rules", file)
 	at := map[string][]string{"take": {"--http", n.http}, "key": {"--admin", n.admin}, "promote": {"--admin", n.admin, "--to", "shadow", "--reason", "x"}}
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ func (n *node) allows(t *testing.T, client string, cost int) bool {
 func TestKeysOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	args := []string{"--rules", rulesFile(t, keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
+	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
 	a, b := serve(t, args...), serve(t, args...)
 	// within waits for n to allow cost units of a client, or no more.
 	within := func(n *node, client string, cost int, want bool) {
@@ -185,7 +185,7 @@ func asks(t *testing.T, nodes []*node, domain, descriptors string) (allowed, ban
 func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	args := []string{"--rules", rulesFile(t, keyRules+"  - {key: path, limit: 1000/day, algorithm: fixed_window, consistency: strict}\n"),
+	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules+"  - {key: path, limit: 1000/day, algorithm: fixed_window, consistency: strict}\n"),
 		"--store", "redis://" + redis.Addr + "?timeout=5s"}
 	nodes := []*node{serve(t, args...), serve(t, args...)}
 	a, b := nodes[0], nodes[1]
@@ -319,7 +319,7 @@ func (n *node) end(t *testing.T) {
 func TestKeysThroughTrouble(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	args := []string{"--rules", rulesFile(t, keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
+	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
 	nodes := []*node{serve(t, args...), serve(t, args...)}
 	var all sync.WaitGroup
 	for i := range 12 {
@@ -408,7 +408,7 @@ func TestKeysThroughTrouble(t *testing.T) {
 // Without Redis bans and overrides are the node's own, and a file keeps them.
 func TestKeysInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overlay.json")
-	args := []string{"--rules", rulesFile(t, keyRules), "--overlay", file}
+	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules), "--overlay", file}
 	n := serve(t, args...)
 	n.key(t, "override", "client_id=acme", "--limit", "per_minute", "500/minute")
 	n.end(t)

@@ -34,7 +34,7 @@ func TestOperatorsAreToldThatTheStoreIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, servers := start(t)
-			n := serve(t, "--rules", rulesFile(t, keyRules), "--store", url)
+			n := serve(t, "--rules", servertest.File(t, "rules.yaml", keyRules), "--store", url)
 			for _, s := range servers {
 				s.Kill(t)
 			}
@@ -72,7 +72,7 @@ func TestOperatorsAreToldThatTheStoreIsAway(t *testing.T) {
 func TestGrantWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	n := serve(t, "--rules", rulesFile(t, keyRules), "--store", "redis://"+redis.Addr)
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", keyRules), "--store", "redis://"+redis.Addr)
 	body := `{"domain":"api","descriptors":[{"entries":{"alone":"acme"}}],"cost":5}`
 	if status, text := post(t, n.http+"/v1/check", body); status != 200 {
 		t.Fatalf("%d %s", status, text)

@@ -75,7 +75,7 @@ func (n *node) passed(t *testing.T, client string, units int) int {
 func TestPromoteOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	file := rulesFile(t, modeRules)
+	file := servertest.File(t, "rules.yaml", modeRules)
 	args := []string{"--rules", file, "--store", "redis://" + redis.Addr + "?timeout=5s"}
 	a, b := serve(t, args...), serve(t, args...)
 	if got := a.passed(t, "ann", 6) + b.passed(t, "ann", 6); got != 12 {
@@ -184,7 +184,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 // On one node, a file keeps modes and history across a restart, and a mode ends.
 func TestPromoteInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overlay.json")
-	args := []string{"--rules", rulesFile(t, modeRules), "--overlay", file}
+	args := []string{"--rules", servertest.File(t, "rules.yaml", modeRules), "--overlay", file}
 	n := serve(t, args...)
 	n.promote(t, "api/client_id", "100%")
 	n.promote(t, "api/path", "off", "--limit", "slow", "--for", "30d")
@@ -210,7 +210,7 @@ func first(s string, _ int) string { return s }
 // it keeps what goes well, and leaves alone what somebody else changed.
 func TestPromoteGuard(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--rules", rulesFile(t, modeRules))
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", modeRules))
 	n.promote(t, "api/client_id", "1%", "--for", "1h")
 	done := make(chan string, 1)
 	guarded := func(watch string) {
@@ -280,7 +280,7 @@ func TestPromoteGuard(t *testing.T) {
 // What cannot be is refused with what was meant.
 func TestPromoteThatCannotBe(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--rules", rulesFile(t, modeRules), "--limit", "100/minute by ip")
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", modeRules), "--limit", "100/minute by ip")
 	f := func(want string, args ...string) {
 		t.Helper()
 		if out, code := n.operate(t, append([]string{"promote"}, args...)...); code != 2 || !strings.Contains(out, want) {

@@ -26,7 +26,7 @@ var noNumber = regexp.MustCompile(`(^|[^0-9])0/`)
 func TestBanShowsNoSeparators(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	n := serve(t, "--rules", rulesFile(t, `domain: api
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", `domain: api
 descriptors:
   - {key: remote_address, limit: 1000/hour}
   - {key: method, descriptors: [{key: path, limit: 1000/hour}]}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirv1 "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -25,7 +26,7 @@ import (
 // of counters in it.
 func TestNoSeparatorAtTheAPI(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--rules", rulesFile(t, `domain: api
+	n := serve(t, "--rules", servertest.File(t, "rules.yaml", `domain: api
 descriptors:
   - key: tenant
     descriptors:

@@ -3,9 +3,7 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,15 +24,6 @@ descriptors:
   - {key: local, limit: 20/hour, consistency: local}
   - {key: places, limit: 10, ttl: 1m, algorithm: concurrency}
 `
-
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // ask returns how many of n checks of a key passed, asked of nodes in turn by
 // several clients at once.
@@ -92,7 +81,7 @@ func path(key string) string {
 // Nodes that share a store hold one limit together, as their rules promise.
 func TestNodesShareRedis(t *testing.T) {
 	redis := servertest.Redis(t)
-	file := rulesFile(t, sharedRules)
+	file := servertest.File(t, "rules.yaml", sharedRules)
 	var nodes []*node
 	for range 3 {
 		nodes = append(nodes, serve(t, "--rules", file, "--store", "redis://"+redis.Addr+"?timeout=5s"))
@@ -129,7 +118,7 @@ func TestNodesShareRedis(t *testing.T) {
 // once it is back they are exact again.
 func TestRedisStandsStill(t *testing.T) {
 	redis := servertest.Redis(t)
-	n := serve(t, "--store", "redis://"+redis.Addr+"?timeout=50ms", "--rules", rulesFile(t, `
+	n := serve(t, "--store", "redis://"+redis.Addr+"?timeout=50ms", "--rules", servertest.File(t, "rules.yaml", `
 domain: api
 descriptors:
   - {key: open, limit: 5/hour, on_store_error: allow}
@@ -167,7 +156,7 @@ descriptors:
 
 func TestNodesShareMemcached(t *testing.T) {
 	addr, _ := servertest.Memcached(t, "")
-	file := rulesFile(t, "domain: api\ndescriptors:\n  - {key: strict, limit: 40/year, algorithm: fixed_window, consistency: strict}\n")
+	file := servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: strict, limit: 40/year, algorithm: fixed_window, consistency: strict}\n")
 	nodes := []*node{serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s"), serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s")}
 	if got := ask(t, nodes, 120, "strict"); got != 40 {
 		t.Errorf("%d passed, want 40", got)
@@ -184,7 +173,7 @@ func TestStoreIsRefused(t *testing.T) {
 	redis := servertest.RedisPassword(t, "secret")
 	memcached, _ := servertest.Memcached(t, "")
 	rules := func(text string) []string {
-		return []string{"--rules", rulesFile(t, "domain: api\ndescriptors:\n  - "+text+"\n")}
+		return []string{"--rules", servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - "+text+"\n")}
 	}
 	any := []string{"--limit", "5/minute by client_id"}
 	for _, tt := range []struct {

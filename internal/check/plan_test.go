@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/config"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
@@ -22,19 +23,6 @@ import (
 
 // pickOne returns one of a list.
 func pickOne[T any](rnd *rand.Rand, from []T) T { return from[rnd.IntN(len(from))] }
-
-// descriptorBy is a route's descriptor of sources, each "source" or "key<source".
-func descriptorBy(sources ...string) identity.Descriptor {
-	var d identity.Descriptor
-	for _, s := range sources {
-		key, from, renamed := strings.Cut(s, "<")
-		if !renamed {
-			key, from = "", s
-		}
-		d.Entries = append(d.Entries, identity.EntryFrom{Key: key, From: from})
-	}
-	return d
-}
 
 // askedKeys are the keys of random rules, with values, and how a route asks them.
 var askedKeys = []struct {
@@ -103,7 +91,7 @@ func makeRoutes(rnd *rand.Rand) []config.Route {
 				}
 			}
 			if len(d) > 0 {
-				r.Descriptors = append(r.Descriptors, descriptorBy(d...))
+				r.Descriptors = append(r.Descriptors, identitytest.DescriptorBy(d...))
 			}
 		}
 		all = append(all, r)

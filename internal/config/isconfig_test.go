@@ -1,6 +1,10 @@
 package config
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
 
 // Only a configuration is one, also where all its keys are misspelt.
 func TestIsConfig(t *testing.T) {
@@ -20,7 +24,7 @@ func TestIsConfig(t *testing.T) {
 		"":                                    false,
 		"limits: [":                           false,
 	} {
-		if got := IsConfig(configFile(t, text)); got != want {
+		if got := IsConfig(servertest.File(t, "weir.yaml", text)); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

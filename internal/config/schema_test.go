@@ -20,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -262,7 +263,7 @@ func TestConfigSchemaFitsExamples(t *testing.T) {
 func completeConfig(t *testing.T) []byte {
 	t.Helper()
 	c := Defaults()
-	err := c.Load(configFile(t, `
+	err := c.Load(servertest.File(t, "weir.yaml", `
 routes:
   - path: /login
     methods: [POST]
@@ -298,7 +299,7 @@ var mutants = []string{"x", "5", "-1", "0", "1.5", "true", "off", "{x: y}", "[a,
 // What the schema refuses is what the loader refuses, for every key and every wrong value:
 // each value of a complete configuration is replaced, and each section gets an unknown key.
 func TestConfigSchemaAgreesWithTheLoader(t *testing.T) {
-	s, file := compiled(t), configFile(t, "")
+	s, file := compiled(t), servertest.File(t, "weir.yaml", "")
 	tried := map[bool]int{}
 	try := func(doc *yaml.Node, what string) {
 		text, err := yaml.Marshal(doc)
@@ -358,7 +359,7 @@ func TestConfigSchemaAgreesWithTheLoader(t *testing.T) {
 // value each has, and the words and numbers that it may be.
 func loads(t *testing.T, file string, text []byte) error {
 	t.Helper()
-	writeConfig(t, file, string(text))
+	servertest.Write(t, file, string(text))
 	c := Defaults()
 	if err := c.Load(file); err != nil {
 		return err
@@ -387,20 +388,5 @@ func walkTags(v reflect.Value, key string, visit func(string, reflect.StructTag,
 			continue
 		}
 		visit(key+name, f.Tag, v.Field(i))
-	}
-}
-
-// configFile writes a configuration file, and returns its path.
-func configFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	writeConfig(t, file, text)
-	return file
-}
-
-func writeConfig(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -5,29 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
-
-// rulesFile writes rules to a file and returns its path.
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	writeRules(t, file, text)
-	return file
-}
-
-func writeRules(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // upstream starts a server that answers everything 200.
 func upstream(t *testing.T) string {
@@ -77,7 +60,7 @@ descriptors:
 // The gateway asks what the rules ask, without a route that says so.
 func TestGatewayAsksWhatTheRulesAsk(t *testing.T) {
 	c := config.Defaults()
-	c.Rules, c.Upstream = rulesFile(t, loginRules), upstream(t)
+	c.Rules, c.Upstream = servertest.File(t, "rules.yaml", loginRules), upstream(t)
 	s, _ := node(t, c)
 	var got []int
 	for range 7 {
@@ -93,7 +76,7 @@ func TestGatewayAsksWhatTheRulesAsk(t *testing.T) {
 		t.Errorf("another path got %d", got)
 	}
 	// A reload changes what is asked.
-	writeRules(t, c.Rules, `domain: api
+	servertest.Write(t, c.Rules, `domain: api
 descriptors:
   - {key: "header:X-Key", limit: 1/hour}
 `)

@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -448,7 +449,7 @@ func TestFamilyDoorsAskWhatRulesAsk(t *testing.T) {
 func askDoors(t *testing.T, rnd *rand.Rand, back string, seed uint64, refused map[string]int) {
 	t.Helper()
 	c := config.Defaults()
-	c.Rules, c.Upstream, c.ForwardAuth.Prefix = rulesFile(t, "domain: api\ndescriptors:\n  - {key: path, limit: unlimited}\n"), back, "/auth"
+	c.Rules, c.Upstream, c.ForwardAuth.Prefix = servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: path, limit: unlimited}\n"), back, "/auth"
 	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 	c.Identity.User, c.Identity.Tier = []string{"header:X-User"}, []string{"header:X-Tier"}
 	c.Identity.APIKey.From = []string{"header:X-API-Key"}
@@ -464,7 +465,7 @@ func askDoors(t *testing.T, rnd *rand.Rand, back string, seed uint64, refused ma
 		}
 	}
 	d := makeDomain(rnd)
-	writeRules(t, c.Rules, d.yaml())
+	servertest.Write(t, c.Rules, d.yaml())
 	if err := s.rules.live.Reload(); err != nil {
 		t.Fatalf("%v\n%s", err, d.yaml())
 	}
@@ -501,7 +502,7 @@ func TestFamilyRefusedAtEveryDoorIsCounted(t *testing.T) {
 				[]string{"leaky_queue", "leaky_queue", "fixed_window", "token_bucket"}[rnd.IntN(4)], []string{"hard", "hard", "hard", "shadow"}[rnd.IntN(4)])
 		}
 		c := config.Defaults()
-		c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.Gateway.MaxDelay = rulesFile(t, rules), back, "/auth", time.Millisecond
+		c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.Gateway.MaxDelay = servertest.File(t, "rules.yaml", rules), back, "/auth", time.Millisecond
 		c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 		s, err := New(c, Build{}, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -84,7 +85,7 @@ func TestFamilyBannedIsToldSo(t *testing.T) {
 func serveBanned(t *testing.T) (*Server, Ready) {
 	t.Helper()
 	c := config.Defaults()
-	c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.ExtAuthz.Enabled = rulesFile(t, bannedRules), markedUpstream(t), "/auth", true
+	c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.ExtAuthz.Enabled = servertest.File(t, "rules.yaml", bannedRules), markedUpstream(t), "/auth", true
 	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.Trust, c.Identity.Proxies.Trusted = []string{"127.0.0.1"}, []string{"127.0.0.1"}
 	s, ready := started(t, c, slog.New(slog.DiscardHandler))
@@ -271,7 +272,7 @@ func headerNamed(hs []*corev3.HeaderValue, name string) string {
 // that form holds.
 func TestBansNameClientsAsRoutesDo(t *testing.T) {
 	c := config.Defaults()
-	c.Rules, c.Upstream = rulesFile(t, "domain: api\ndescriptors:\n  - {key: ip, limit: 100/hour}\n"), markedUpstream(t)
+	c.Rules, c.Upstream = servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: ip, limit: 100/hour}\n"), markedUpstream(t)
 	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 	c.Routes = []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "ip", From: "remote_address"}}}}}}

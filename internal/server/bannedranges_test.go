@@ -56,7 +56,7 @@ func bansNodes(t *testing.T) map[string]*bansNode {
 		"a limit of a route": {"remote_address", "user", []config.Route{{Path: "/*", Limit: []string{"1000000/hour by user"}}}, 32, 64},
 	} {
 		conf := config.Defaults()
-		conf.Rules = rulesFile(t, fmt.Sprintf("domain: api\ndescriptors:\n  - {key: %s, limit: 1000000/hour}\n  - {key: %s, limit: 1000000/hour}\n  - {key: kind, limit: 1000000/hour}\n", c.address, c.user))
+		conf.Rules = servertest.File(t, "rules.yaml", fmt.Sprintf("domain: api\ndescriptors:\n  - {key: %s, limit: 1000000/hour}\n  - {key: %s, limit: 1000000/hour}\n  - {key: kind, limit: 1000000/hour}\n", c.address, c.user))
 		conf.Upstream, conf.ForwardAuth.Prefix, conf.ExtAuthz.Enabled, conf.Routes = markedUpstream(t), "/auth", true, c.routes
 		conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen, conf.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		conf.Trust, conf.Identity.Proxies.Trusted, conf.Identity.User = []string{"127.0.0.1"}, []string{"127.0.0.1"}, []string{"header:X-User"}
@@ -259,7 +259,7 @@ func TestFamilyExplainedIsWhatIsCounted(t *testing.T) {
 // leaves none of which the log could warn.
 func TestTiersAreNamed(t *testing.T) {
 	c := config.Defaults()
-	c.Rules = rulesFile(t, "domain: api\ndescriptors:\n  - key: user\n    tiers: {by: tier, limits: {free: 10/minute, pro: 100/minute}}\n")
+	c.Rules = servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - key: user\n    tiers: {by: tier, limits: {free: 10/minute, pro: 100/minute}}\n")
 	c.Upstream, c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = markedUpstream(t), "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Identity.Proxies.Trusted, c.Identity.User, c.Identity.Tier = []string{"127.0.0.1"}, []string{"header:X-User"}, []string{"header:X-Tier"}
 	c.Routes = []config.Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "user"}, {From: "tier"}}}}}}

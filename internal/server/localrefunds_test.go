@@ -28,7 +28,7 @@ func TestRefundsFindTheNodeThatCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	const admin = "0123456789abcdef0123456789abcdef"
-	rules := rulesFile(t, "domain: api\ndescriptors:\n  - {key: alone, limit: 100/hour, algorithm: fixed_window, consistency: local}\n"+
+	rules := servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: alone, limit: 100/hour, algorithm: fixed_window, consistency: local}\n"+
 		"  - {key: together, limit: 100/hour, algorithm: fixed_window, consistency: strict}\n")
 	var nodes [2]Ready
 	for i := range nodes {

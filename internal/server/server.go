@@ -1,8 +1,7 @@
 // Package server builds a node from its configuration, runs it and drains it.
 //
-// tables.go lists what a node can be made of: the stores by the scheme of their
-// URL, the front ends by their section of the configuration. Adding one is a
-// line there.
+// tables.go lists what a node can be made of: the stores by their kind, the front ends
+// by their section of the configuration. Adding one is a line there.
 package server
 
 import (

@@ -10,20 +10,9 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/config"
+	"github.com/weirlimit/weir/internal/testing/identitytest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
-
-// by is a route's descriptor of sources, each "source" or "key<source".
-func by(sources ...string) identity.Descriptor {
-	var d identity.Descriptor
-	for _, s := range sources {
-		key, from, renamed := strings.Cut(s, "<")
-		if !renamed {
-			key, from = "", s
-		}
-		d.Entries = append(d.Entries, identity.EntryFrom{Key: key, From: from})
-	}
-	return d
-}
 
 // rulesTold returns /v1/rules of a node: whether each rule is asked, by its path.
 func rulesTold(t *testing.T, s *Server) map[string]bool {
@@ -67,7 +56,7 @@ descriptors:
 	f := func(name string, change func(*config.Config), unasked []string, log ...string) {
 		t.Run(name, func(t *testing.T) {
 			c := config.Defaults()
-			c.Rules = rulesFile(t, lines)
+			c.Rules = servertest.File(t, "rules.yaml", lines)
 			change(c)
 			s, got := node(t, c)
 			var not []string
@@ -106,22 +95,22 @@ descriptors:
 		c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 	}, []string{"auth_type=login", "client_id"})
 	f("a route by address", func(c *config.Config) {
-		c.Upstream, c.Routes = back, []config.Route{{Path: "/login", Descriptors: []identity.Descriptor{by("remote_address")}}}
+		c.Upstream, c.Routes = back, []config.Route{{Path: "/login", Descriptors: []identity.Descriptor{identitytest.DescriptorBy("remote_address")}}}
 	}, []string{"auth_type=login", "client_id", `path="/login"`, `path="/login"/remote_address`},
 		"sends path, remote_address", `to=routes[0].descriptors add="- {entries: [path, remote_address]}"`,
 		`add="- {entries: [{key: auth_type, from: \"value:login\"}]}"`)
 	f("a route of another path", func(c *config.Config) {
-		c.Upstream, c.Routes = back, []config.Route{{Path: "/other", Descriptors: []identity.Descriptor{by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
+		c.Upstream, c.Routes = back, []config.Route{{Path: "/other", Descriptors: []identity.Descriptor{identitytest.DescriptorBy("path", "remote_address"), identitytest.DescriptorBy("auth_type<value:login"), identitytest.DescriptorBy("client_id<header:X-Id")}}}
 	}, []string{`path="/login"`, `path="/login"/remote_address`}, `to="the end of routes" add="- {descriptors: [{entries: [remote_address]}, {entries: [path, remote_address]}]}"`)
 	f("an unlimited route before it", func(c *config.Config) {
 		c.Upstream, c.Routes = back, []config.Route{{Path: "/login", Unlimited: true},
-			{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
+			{Descriptors: []identity.Descriptor{identitytest.DescriptorBy("remote_address"), identitytest.DescriptorBy("path", "remote_address"), identitytest.DescriptorBy("auth_type<value:login"), identitytest.DescriptorBy("client_id<header:X-Id")}}}
 	}, []string{`path="/login"`, `path="/login"/remote_address`})
 	f("another value", func(c *config.Config) {
-		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:log-in"), by("client_id<header:X-Id")}}}
+		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{identitytest.DescriptorBy("remote_address"), identitytest.DescriptorBy("path", "remote_address"), identitytest.DescriptorBy("auth_type<value:log-in"), identitytest.DescriptorBy("client_id<header:X-Id")}}}
 	}, []string{"auth_type=login"})
 	f("all", func(c *config.Config) {
-		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{by("remote_address"), by("path", "remote_address"), by("auth_type<value:login"), by("client_id<header:X-Id")}}}
+		c.Upstream, c.Routes = back, []config.Route{{Descriptors: []identity.Descriptor{identitytest.DescriptorBy("remote_address"), identitytest.DescriptorBy("path", "remote_address"), identitytest.DescriptorBy("auth_type<value:login"), identitytest.DescriptorBy("client_id<header:X-Id")}}}
 	}, nil)
 }
 
@@ -130,7 +119,7 @@ descriptors:
 func TestPartsThatNobodyAsks(t *testing.T) {
 	c := config.Defaults()
 	c.Upstream = "http://127.0.0.1:1"
-	c.Rules = rulesFile(t, "domain: api\ndeny: {tenant: [x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute, tiers: {by: plan, limits: {pro: 9/minute}}}\n")
+	c.Rules = servertest.File(t, "rules.yaml", "domain: api\ndeny: {tenant: [x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute, tiers: {by: plan, limits: {pro: 9/minute}}}\n")
 	s, log := node(t, c)
 	for _, want := range []string{`rule="tiers of remote_address"`, `rule="deny list of tenant"`} {
 		if !strings.Contains(log.String(), want) {
@@ -140,7 +129,7 @@ func TestPartsThatNobodyAsks(t *testing.T) {
 	if strings.Contains(log.String(), "allow list") {
 		t.Errorf("the list of paths is looked at:\n%s", log)
 	}
-	writeRules(t, c.Rules, "domain: other\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
+	servertest.Write(t, c.Rules, "domain: other\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
 	s.Reload()
 	s.coverage.warn()
 	if strings.Count(log.String(), `rule="domain other"`) != 1 || !strings.Contains(log.String(), "only callers of the API can ask") ||
@@ -155,7 +144,7 @@ func TestPartsThatNobodyAsks(t *testing.T) {
 // /rules names the rules that nobody asks.
 func TestAdminNamesUnaskedRules(t *testing.T) {
 	c := config.Defaults()
-	c.Upstream, c.Rules = "http://127.0.0.1:1", rulesFile(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 5/minute}\n")
+	c.Upstream, c.Rules = "http://127.0.0.1:1", servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: client_id, limit: 5/minute}\n")
 	s, _ := node(t, c)
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/rules", nil)
@@ -175,7 +164,7 @@ func TestRulesThatAreTooDeep(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "%s- {key: path, limit: 1/year}\n", strings.Repeat("    ", identity.MaxRuleKeys))
 	c := config.Defaults()
-	c.Upstream, c.Rules = upstream(t), rulesFile(t, b.String())
+	c.Upstream, c.Rules = upstream(t), servertest.File(t, "rules.yaml", b.String())
 	s, log := node(t, c)
 	if !strings.Contains(log.String(), "lists of up to 16 keys are asked") {
 		t.Errorf("the log does not say so: %s", log)
@@ -194,8 +183,8 @@ func TestRulesThatAreTooDeep(t *testing.T) {
 func TestDenyListsThatSomeRoutesSkip(t *testing.T) {
 	c := config.Defaults()
 	c.Upstream = "http://127.0.0.1:1"
-	c.Rules = rulesFile(t, "domain: api\ndeny: {remote_address: [192.0.2.1], path: [/x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
-	c.Routes = []config.Route{{Path: "/a", Descriptors: []identity.Descriptor{by("remote_address"), by("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{by("path")}},
+	c.Rules = servertest.File(t, "rules.yaml", "domain: api\ndeny: {remote_address: [192.0.2.1], path: [/x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
+	c.Routes = []config.Route{{Path: "/a", Descriptors: []identity.Descriptor{identitytest.DescriptorBy("remote_address"), identitytest.DescriptorBy("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{identitytest.DescriptorBy("path")}},
 		{Path: "/c"}, {Path: "/d", Unlimited: true}}
 	_, log := node(t, c)
 	for _, want := range []string{`rule="deny list of remote_address" reason="no remote_address is sent by route 2" to=routes[1].descriptors add="- {entries: [remote_address]}"`,

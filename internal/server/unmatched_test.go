@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/config"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // post asks the API of a node.
@@ -99,7 +100,7 @@ func TestFamilyTypoIsNoPass(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conf := config.Defaults()
-			conf.Rules, conf.Limits = rulesFile(t, saasRules), []string{"1000/minute by ip"}
+			conf.Rules, conf.Limits = servertest.File(t, "rules.yaml", saasRules), []string{"1000/minute by ip"}
 			s, log := node(t, conf)
 			for range 3 {
 				if code, body := post(t, s, "/v1/check", c.question+`}`); code != 200 || strings.Contains(body, `"allowed":false`) != strings.Contains(c.question, "xx") {
@@ -151,7 +152,7 @@ func TestFamilyTypoIsNoPass(t *testing.T) {
 // reload what is still wrong is warned of again.
 func TestUnmatchedIsBounded(t *testing.T) {
 	c := config.Defaults()
-	c.Rules = rulesFile(t, saasRules)
+	c.Rules = servertest.File(t, "rules.yaml", saasRules)
 	s, log := node(t, c)
 	for i := range 2000 {
 		post(t, s, "/v1/check", ask(fmt.Sprintf("domain%d", i), "api_key=k")+`}`)
@@ -163,7 +164,7 @@ func TestUnmatchedIsBounded(t *testing.T) {
 	if n := strings.Count(log.String(), "requests are not limited"); n != maxUnmatchedWarnings+1 {
 		t.Errorf("%d warnings, want %d", n, maxUnmatchedWarnings+1)
 	}
-	writeRules(t, c.Rules, strings.ReplaceAll(saasRules, "domain: api", "domain: shop"))
+	servertest.Write(t, c.Rules, strings.ReplaceAll(saasRules, "domain: api", "domain: shop"))
 	s.Reload()
 	post(t, s, "/v1/check", ask("api", "api_key=k")+`}`)
 	if want := `no domain \"api\" (there are shop)`; !strings.Contains(log.String(), want) {

@@ -27,7 +27,7 @@ import (
 // warned of once with what was meant, whatever the domain is called.
 func TestFamilyTypoIsNoPassAtAnyDoor(t *testing.T) {
 	conf := config.Defaults()
-	conf.Rules = rulesFile(t, "domain: api\ndescriptors:\n  - {key: api_key, limit: 100/minute}\n")
+	conf.Rules = servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: api_key, limit: 100/minute}\n")
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen, conf.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	var log servertest.Log
 	s, ready := started(t, conf, slog.New(slog.NewTextHandler(&log, nil)))

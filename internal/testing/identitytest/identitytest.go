@@ -31,6 +31,19 @@ func New(t testing.TB, opt identity.Options) *identity.Resolver {
 	return r
 }
 
+// DescriptorBy is a route's descriptor of sources, each "source" or "key<source".
+func DescriptorBy(sources ...string) identity.Descriptor {
+	var d identity.Descriptor
+	for _, s := range sources {
+		key, from, renamed := strings.Cut(s, "<")
+		if !renamed {
+			key, from = "", s
+		}
+		d.Entries = append(d.Entries, identity.EntryFrom{Key: key, From: from})
+	}
+	return d
+}
+
 // ValueOf returns the value that a request has for one source, "" for none.
 func ValueOf(t testing.TB, r *identity.Resolver, from string, f identity.Facts) string {
 	t.Helper()
