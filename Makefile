@@ -35,14 +35,14 @@ build: ## build bin/weir
 CORE   := . algorithm internal/admit rules shed store/memory store/internal/%
 STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \
-	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/envoy lab/fleet lab/hostile lab/howto
+	internal/insight/analytics/sqlite internal/insight/queue/% internal/node lab/deploytest lab/envoy lab/fleet lab/hostile lab/howto
 ALONE  := cmd/weir lab/envoy lab/fleet lab/hostile lab/howto
 # The packages of ONCE and WAITING run in `make lab` under the race detector alone, whole:
 # no test of theirs does less with it. Those of WAITING wait for servers more than they
 # count, and run beside each other. A package is in neither where a test does less with the
 # detector (sqlite) or takes several times as long (ratelimit, postgres, shared): it runs
 # whole without and short with it.
-ONCE    := internal/server store/memcached store/redis store/region
+ONCE    := internal/node store/memcached store/redis store/region
 WAITING := internal/compat/envoy/xds internal/grpcserver internal/insight/queue/%
 # The race detector needs a C compiler. It sees nothing of the command that the packages
 # of STARTERS start, and those of READERS have no goroutines. It leaves out SQLite,

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir/internal/config"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 type analyticsCmd struct {
@@ -21,9 +21,9 @@ func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	if err := c.ReadVariables(); err != nil {
 		return err
 	}
-	log := server.NewLogger(s.err, c.Log)
+	log := node.NewLogger(s.err, c.Log)
 	warnOfStrayEnv(k, log)
-	srv, err := server.NewAnalytics(&c.AnalyticsProcess, readBuild(), log)
+	srv, err := node.NewAnalytics(&c.AnalyticsProcess, readBuild(), log)
 	if err != nil {
 		return err
 	}

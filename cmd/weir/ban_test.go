@@ -126,7 +126,7 @@ func TestBanByHash(t *testing.T) {
 }
 
 // hashOf returns the hash by which the live stream shows who asks under a rule.
-func hashOf(t *testing.T, n *node, rule string, ask func()) string {
+func hashOf(t *testing.T, n *testNode, rule string, ask func()) string {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

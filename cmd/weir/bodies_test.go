@@ -57,7 +57,7 @@ func sameAs(r io.Reader, n int64) error {
 }
 
 // resident returns the node's resident memory in bytes.
-func (n *node) resident(t *testing.T) float64 {
+func (n *testNode) resident(t *testing.T) float64 {
 	t.Helper()
 	_, text := get(t, n.admin+"/metrics")
 	bytes, ok := servertest.Sample(t, text, "process_resident_memory_bytes")

@@ -41,7 +41,7 @@ type changer struct {
 	*rand.Rand
 	file, mode string
 	args       []string
-	nodes      []*node
+	nodes      []*testNode
 	limit      numbers
 	tiers      [2]numbers // of the plans free and pro
 	overridden int        // 0: it is not
@@ -194,7 +194,7 @@ func (f *changer) ask() {
 // flown is how many units have flowed back at most, and what is rounded.
 func (f *changer) flown() int { return 1 + int(time.Since(f.begin).Hours()*float64(f.perDay)/24) }
 
-func (f *changer) allows(n *node, call, client, plan string, cost int) bool {
+func (f *changer) allows(n *testNode, call, client, plan string, cost int) bool {
 	f.Helper()
 	status, text := post(f.T, n.http+"/v1/"+call, fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":{"client_id":%q}},{"entries":{"plan":%q}}],"cost":%d}`, client, plan, cost))
 	if status != 200 || strings.Contains(text, `"degraded":true`) {

@@ -213,7 +213,7 @@ console.log(JSON.stringify(out));
 
 // Node's fetch, as browsers have it.
 func TestNodeFetch(t *testing.T) {
-	node := servertest.Binary(t, "node")
+	testNode := servertest.Binary(t, "node")
 	proceed := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -237,7 +237,7 @@ func TestNodeFetch(t *testing.T) {
 	n := serve(t, "--limit", "4/year using fixed_window", "--upstream", upstream.URL)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, node, "--input-type=module", "-e", fetchScript, n.http).Output()
+	out, err := exec.CommandContext(ctx, testNode, "--input-type=module", "-e", fetchScript, n.http).Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			out = exit.Stderr

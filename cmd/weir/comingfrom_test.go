@@ -122,7 +122,7 @@ func nginxPolicy(t *testing.T, policy, upstream string) string {
 // expressPolicy starts an Express application with a policy before an upstream, and returns
 // its address.
 func expressPolicy(t *testing.T, policy, upstream string) string {
-	node, script := servertest.Binary(t, "node"), filepath.Join("..", "..", "tools", "express", "policy.js")
+	testNode, script := servertest.Binary(t, "node"), filepath.Join("..", "..", "tools", "express", "policy.js")
 	if _, err := os.Stat(filepath.Join(filepath.Dir(script), "node_modules", "express-rate-limit")); err != nil {
 		const advice = "express-rate-limit is not there: `make servers` installs it"
 		if os.Getenv("WEIR_REQUIRE_SERVERS") == "1" {
@@ -134,7 +134,7 @@ func expressPolicy(t *testing.T, policy, upstream string) string {
 	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := servertest.Start(t, exec.Command(node, script, file, "http://"+upstream))
+	p := servertest.Start(t, exec.Command(testNode, script, file, "http://"+upstream))
 	var port []string
 	servertest.Await(t, "Express to listen", func() bool {
 		port = regexp.MustCompile(`port (\d+)\n`).FindStringSubmatch(p.Output())

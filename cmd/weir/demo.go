@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/demo"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 type demoCmd struct {
@@ -23,6 +23,6 @@ func (c *demoCmd) Run(s streams) error {
 	if c.For < 0 {
 		return fmt.Errorf("--for %s is in the past: give a time such as 30s", c.For)
 	}
-	log := server.NewLogger(s.err, config.Log{Level: "warn", Format: "text"})
+	log := node.NewLogger(s.err, config.Log{Level: "warn", Format: "text"})
 	return demo.Run(ctx, demo.Options{Port: c.Port, Admin: c.Admin, For: c.For, Seed: c.Seed, Build: readBuild(), Out: s.out, Log: log})
 }

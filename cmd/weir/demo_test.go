@@ -16,12 +16,12 @@ import (
 
 // demo starts `weir demo` with further arguments, and waits until it says how to end it.
 // files is the folder that its files are in.
-func demo(t *testing.T, args ...string) (n *node, files string) {
+func demo(t *testing.T, args ...string) (n *testNode, files string) {
 	t.Helper()
 	files = t.TempDir()
 	cmd := exec.Command(binary, append([]string{"demo"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+files)
-	n = &node{Process: servertest.Start(t, cmd)}
+	n = &testNode{Process: servertest.Start(t, cmd)}
 	servertest.Await(t, "the demo to be there", func() bool { return strings.Contains(n.Output(), "Ctrl-C") })
 	printed := regexp.MustCompile(`(?m)^  (dashboard|gateway) +(http://[0-9.:]+)`).FindAllStringSubmatch(n.Output(), -1)
 	if len(printed) != 2 {
@@ -32,7 +32,7 @@ func demo(t *testing.T, args ...string) (n *node, files string) {
 }
 
 // endsCleanly fails unless the demo ends with 0, says nothing of a fault, and leaves no file.
-func endsCleanly(t *testing.T, n *node, files string) {
+func endsCleanly(t *testing.T, n *testNode, files string) {
 	t.Helper()
 	if code := ended(t, n); code != 0 || strings.Contains(n.Output(), "level=") {
 		t.Errorf("exit status %d\n%s", code, n.Output())
@@ -99,7 +99,7 @@ func TestDemo(t *testing.T) {
 
 // keepsItsPromise fails unless the dashboard says that the sliding window of /login never
 // let more pass than it promises, from the past into the present too.
-func keepsItsPromise(t *testing.T, n *node) {
+func keepsItsPromise(t *testing.T, n *testNode) {
 	t.Helper()
 	_, text := get(t, n.admin+"/v1/analytics/accuracy?from=-1h")
 	var accuracy struct {

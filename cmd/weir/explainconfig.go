@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/node"
 	"github.com/weirlimit/weir/internal/replay/cases"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // explainRequest explains a request by a configuration.
@@ -28,7 +28,7 @@ func (c *explainCmd) explainRequest(s streams) error {
 	if err != nil {
 		return err
 	}
-	x, err := server.ExplainRequest(conf, r)
+	x, err := node.ExplainRequest(conf, r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
@@ -39,7 +39,7 @@ func (c *explainCmd) explainRequest(s streams) error {
 }
 
 // explainedText writes x for a person, with or without theorems.
-func explainedText(x *server.Explained, withTheorems bool) string {
+func explainedText(x *node.Explained, withTheorems bool) string {
 	var b strings.Builder
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s %s\n", what, fmt.Sprintf(format, args...))

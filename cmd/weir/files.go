@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/config"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 // cutFiles splits the words of a command line into the files that come first and the
@@ -47,12 +47,12 @@ func loadConfig(file string) (*config.Config, error) {
 }
 
 // openTrial opens the gateway of a configuration of weir serve. The caller closes it.
-func openTrial(file string) (*server.Trial, error) {
+func openTrial(file string) (*node.Trial, error) {
 	conf, err := loadConfig(file)
 	if err != nil {
 		return nil, err
 	}
-	trial, err := server.OpenTrial(conf)
+	trial, err := node.OpenTrial(conf)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -196,7 +196,7 @@ func TestGatewayWithCurl(t *testing.T) {
 func TestStrangersDoNotReachTheAPI(t *testing.T) {
 	const token = "0123456789abcdef"
 	upstream, _ := nginx(t)
-	ask := func(n *node, api bool, fields ...string) {
+	ask := func(n *testNode, api bool, fields ...string) {
 		t.Helper()
 		req, err := http.NewRequest("POST", n.http+"/shouldAllowRequest", strings.NewReader(`{"clientId":"1"}`))
 		if err != nil {
@@ -240,7 +240,7 @@ func TestTakeBesideAnUpstream(t *testing.T) {
 		"401":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusSeeOther) },
 	}
-	take := func(n *node, args ...string) (code int, out string) {
+	take := func(n *testNode, args ...string) (code int, out string) {
 		t.Helper()
 		cmd := exec.Command(binary, append([]string{"take", "--http", n.http, "client_id=1"}, args...)...)
 		text, err := cmd.CombinedOutput()

@@ -114,7 +114,7 @@ func up(t *testing.T) string {
 
 // ask sends a GET from an address, as the load balancer tells it, with header
 // fields in pairs.
-func (n *node) ask(t *testing.T, path, from string, fields ...string) (int, string, http.Header) {
+func (n *testNode) ask(t *testing.T, path, from string, fields ...string) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequest("GET", n.http+path, nil)
 	if err != nil {

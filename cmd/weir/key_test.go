@@ -25,7 +25,7 @@ descriptors:
 `
 
 // key runs weir key against n and returns what it says.
-func (n *node) key(t *testing.T, args ...string) string {
+func (n *testNode) key(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, append([]string{"key", "--admin", n.admin, "--timeout", "20s"}, args...)...).CombinedOutput()
 	if err != nil {
@@ -35,7 +35,7 @@ func (n *node) key(t *testing.T, args ...string) string {
 }
 
 // allows peeks whether cost units of a client would pass.
-func (n *node) allows(t *testing.T, client string, cost int) bool {
+func (n *testNode) allows(t *testing.T, client string, cost int) bool {
 	t.Helper()
 	status, text := post(t, n.http+"/v1/peek", fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":{"client_id":%q}}],"cost":%d}`, client, cost))
 	if status != 200 {
@@ -53,7 +53,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
 	a, b := serve(t, args...), serve(t, args...)
 	// within waits for n to allow cost units of a client, or no more.
-	within := func(n *node, client string, cost int, want bool) {
+	within := func(n *testNode, client string, cost int, want bool) {
 		t.Helper()
 		begin := time.Now()
 		servertest.Await(t, fmt.Sprintf("%d units of %s to be allowed: %t", cost, client, want), func() bool { return n.allows(t, client, cost) == want })
@@ -74,7 +74,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	if !a.allows(t, "good", 5) || a.allows(t, "good", 6) {
 		t.Error("another key has another limit")
 	}
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		if _, text := get(t, n.admin+"/v1/rules"); !strings.Contains(text, `"kind":"ban"`) || !strings.Contains(text, `"rate":"500/minute"`) {
 			t.Errorf("/v1/rules: %s", text)
 		}
@@ -89,7 +89,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	})
 
 	// What both nodes refuse, and remember that they do, is forgotten on one.
-	take := func(n *node, want int) {
+	take := func(n *testNode, want int) {
 		t.Helper()
 		for i := range 6 {
 			_, text := post(t, n.http+"/v1/check", `{"domain":"api","descriptors":[{"entries":{"alone":"spent"}}]}`)
@@ -98,7 +98,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 			}
 		}
 	}
-	has := func(n *node, want int) {
+	has := func(n *testNode, want int) {
 		t.Helper()
 		servertest.Await(t, fmt.Sprintf("%d units to be back on the other node", want), func() bool {
 			_, text := post(t, n.http+"/v1/peek", fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":{"alone":"spent"}}],"cost":%d}`, want))
@@ -117,11 +117,11 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	}
 
 	// What a node has fetched ahead goes with the count.
-	holds := func(n *node) bool {
+	holds := func(n *testNode) bool {
 		_, text := get(t, n.admin+"/metrics")
 		return !strings.Contains(text, "weir_shared_store_lease_units 0\n")
 	}
-	ask(t, []*node{a}, 60, "leased")
+	ask(t, []*testNode{a}, 60, "leased")
 	if !holds(a) {
 		t.Error("the node has fetched nothing ahead")
 	}
@@ -131,11 +131,11 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	}
 
 	// Both restart; then one does alone, while the other goes on.
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		n.end(t)
 	}
 	a, b = serve(t, args...), serve(t, args...)
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		if n.allows(t, "bad", 1) || !n.allows(t, "acme", 600) {
 			t.Error("lost with a restart")
 		}
@@ -165,7 +165,7 @@ func TestKeysOnTwoNodes(t *testing.T) {
 
 // asks has each node asked by descriptors, and reports whether one allows it and whether
 // one says that the client is banned.
-func asks(t *testing.T, nodes []*node, domain, descriptors string) (allowed, banned bool) {
+func asks(t *testing.T, nodes []*testNode, domain, descriptors string) (allowed, banned bool) {
 	t.Helper()
 	for _, n := range nodes {
 		status, text := post(t, n.http+"/v1/check", fmt.Sprintf(`{"domain":%q,"descriptors":[%s]}`, domain, descriptors))
@@ -187,7 +187,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 	redis := servertest.Redis(t)
 	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules+"  - {key: path, limit: 1000/day, algorithm: fixed_window, consistency: strict}\n"),
 		"--store", "redis://" + redis.Addr + "?timeout=5s"}
-	nodes := []*node{serve(t, args...), serve(t, args...)}
+	nodes := []*testNode{serve(t, args...), serve(t, args...)}
 	a, b := nodes[0], nodes[1]
 	const bad = `{"entries":[{"key":"client_id","value":"bad"}]}`
 	carry := []string{
@@ -214,7 +214,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 		t.Helper()
 		for _, d := range others {
 			for _, n := range nodes {
-				if _, banned := asks(t, []*node{n}, "api", d); banned {
+				if _, banned := asks(t, []*testNode{n}, "api", d); banned {
 					t.Errorf("%s: %s is banned", what, d)
 				}
 			}
@@ -229,7 +229,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 		begin := time.Now()
 		for _, n := range nodes {
 			servertest.Await(t, fmt.Sprintf("a node to hear that %s is banned: %t", d, banned), func() bool {
-				_, is := asks(t, []*node{n}, "api", d)
+				_, is := asks(t, []*testNode{n}, "api", d)
 				return is == banned
 			})
 		}
@@ -285,7 +285,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 	soon(bad, false)
 	for _, d := range carry {
 		for _, n := range nodes {
-			if _, banned := asks(t, []*node{n}, "api", d); banned {
+			if _, banned := asks(t, []*testNode{n}, "api", d); banned {
 				t.Errorf("lifted: %s is banned", d)
 			}
 		}
@@ -294,7 +294,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 	// Set on the one, ended by itself on both; a restart meanwhile does not prolong it.
 	const short = `{"entries":[{"key":"client_id","value":"short"}]}`
 	b.key(t, "ban", "client_id=short", "--whole-domain", "4s")
-	if _, banned := asks(t, []*node{b}, "api", short); !banned {
+	if _, banned := asks(t, []*testNode{b}, "api", short); !banned {
 		t.Error("not banned where the ban was set")
 	}
 	a.end(t)
@@ -303,7 +303,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 }
 
 // end ends a node as an operator does.
-func (n *node) end(t *testing.T) {
+func (n *testNode) end(t *testing.T) {
 	t.Helper()
 	if err := n.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestKeysThroughTrouble(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
 	args := []string{"--rules", servertest.File(t, "rules.yaml", keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
-	nodes := []*node{serve(t, args...), serve(t, args...)}
+	nodes := []*testNode{serve(t, args...), serve(t, args...)}
 	var all sync.WaitGroup
 	for i := range 12 {
 		all.Go(func() {
@@ -328,7 +328,7 @@ func TestKeysThroughTrouble(t *testing.T) {
 		})
 	}
 	all.Wait()
-	know := func(n *node, want int) func() bool {
+	know := func(n *testNode, want int) func() bool {
 		return func() bool {
 			_, text := get(t, n.admin+"/v1/rules")
 			return strings.Count(text, `"kind":"ban"`) == want

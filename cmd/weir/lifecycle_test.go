@@ -50,11 +50,11 @@ var (
 
 // startLoad begins. A client ends when it is told that its connection ends, so
 // that a drain can be told from a fault.
-func startLoad(t *testing.T, n *node, q question) *load { return startLoadOver(t, n, q, false) }
+func startLoad(t *testing.T, n *testNode, q question) *load { return startLoadOver(t, n, q, false) }
 
 // startLoadOver begins, over HTTP/2 if asked to: then a client ends when it is
 // told so and finds that nobody listens any more.
-func startLoadOver(t *testing.T, n *node, q question, h2 bool) *load {
+func startLoadOver(t *testing.T, n *testNode, q question, h2 bool) *load {
 	l := &load{stop: make(chan struct{})}
 	for i := range 16 {
 		var tr *http.Transport
@@ -109,7 +109,7 @@ func (l *load) end() {
 }
 
 // ended waits for the node to end and returns its exit status.
-func ended(t *testing.T, n *node) int {
+func ended(t *testing.T, n *testNode) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -236,7 +236,7 @@ type rulesStatus struct {
 	Failures   uint64
 }
 
-func (n *node) rules(t *testing.T) (s rulesStatus) {
+func (n *testNode) rules(t *testing.T) (s rulesStatus) {
 	t.Helper()
 	_, body := get(t, n.admin+"/rules")
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
@@ -516,7 +516,7 @@ func testReloadKeeps(t *testing.T, anew bool, args ...string) {
 			t.Fatal(err)
 		}
 	}
-	passed := func(n *node) (sum int) {
+	passed := func(n *testNode) (sum int) {
 		t.Helper()
 		for range 12 {
 			if _, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"a"}`); body == `{"allowed":true}` {

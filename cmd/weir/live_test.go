@@ -22,7 +22,7 @@ import (
 )
 
 // readers waits until so many watch the live stream of n.
-func (n *node) readers(t *testing.T, token string, want int) {
+func (n *testNode) readers(t *testing.T, token string, want int) {
 	t.Helper()
 	servertest.Await(t, fmt.Sprintf("%d readers", want), func() bool {
 		req, err := http.NewRequest(http.MethodGet, n.admin+"/metrics", nil)
@@ -40,7 +40,7 @@ func (n *node) readers(t *testing.T, token string, want int) {
 }
 
 // spend asks for n decisions of one client.
-func (n *node) spend(t *testing.T, client string, times int) {
+func (n *testNode) spend(t *testing.T, client string, times int) {
 	t.Helper()
 	for range times {
 		post(t, n.http+"/shouldAllowRequest", fmt.Sprintf(`{"clientId":%q}`, client))

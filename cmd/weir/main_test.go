@@ -40,17 +40,17 @@ func build(m *testing.M) int {
 }
 
 // node is a running server.
-type node struct {
+type testNode struct {
 	*servertest.Process
 	// http and admin are base URLs.
 	http, admin string
 }
 
 // serve starts `weir serve` on free ports with further arguments.
-func serve(t *testing.T, args ...string) *node {
+func serve(t *testing.T, args ...string) *testNode {
 	t.Helper()
 	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
-	n := &node{Process: servertest.Serve(t, servertest.Invoke(binary, all...), "http", "admin")}
+	n := &testNode{Process: servertest.Serve(t, servertest.Invoke(binary, all...), "http", "admin")}
 	n.http, n.admin = n.URL("http"), n.URL("admin")
 	return n
 }

@@ -28,7 +28,7 @@ descriptors:
 
 // run runs a subcommand as an operator of n and returns what it says, with its
 // exit status.
-func (n *node) operate(t *testing.T, args ...string) (string, int) {
+func (n *testNode) operate(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	out, err := exec.Command(binary, append(args, "--admin", n.admin, "--timeout", "20s")...).CombinedOutput()
 	if err != nil {
@@ -44,7 +44,7 @@ func (n *node) operate(t *testing.T, args ...string) (string, int) {
 }
 
 // promote promotes a rule and returns what it says.
-func (n *node) promote(t *testing.T, rule, to string, more ...string) string {
+func (n *testNode) promote(t *testing.T, rule, to string, more ...string) string {
 	t.Helper()
 	out, code := n.operate(t, append([]string{"promote", rule, "--to", to, "--reason", "test"}, more...)...)
 	if code != 0 {
@@ -54,7 +54,7 @@ func (n *node) promote(t *testing.T, rule, to string, more ...string) string {
 }
 
 // passed spends units of a client one by one and returns how many passed.
-func (n *node) passed(t *testing.T, client string, units int) int {
+func (n *testNode) passed(t *testing.T, client string, units int) int {
 	t.Helper()
 	yes := 0
 	for range units {
@@ -85,13 +85,13 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 		!strings.Contains(out, "\n  mode: hard\n") {
 		t.Errorf("promote says %s", out)
 	}
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		servertest.Await(t, "the limit to be enforced for what was spent before", func() bool { return !n.allows(t, "ann", 1) })
 		if !n.allows(t, "bob", 5) || n.allows(t, "bob", 6) {
 			t.Error("who has spent nothing has another limit")
 		}
 	}
-	enforced := func(n *node) []string {
+	enforced := func(n *testNode) []string {
 		var keys []string
 		for i := range 60 {
 			if key := fmt.Sprint("k", i); !n.allows(t, key, 6) {
@@ -121,7 +121,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range []*node{a, b} {
+		for _, n := range []*testNode{a, b} {
 			servertest.Await(t, "the rules to be loaded", func() bool {
 				_, rules := get(t, n.admin+"/v1/rules")
 				return strings.Contains(rules, `"rule":"other"`) == strings.Contains(text, "key: other")
@@ -131,11 +131,11 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 	if got := enforced(b); !slices.Equal(got, last) {
 		t.Errorf("after a reload %v are refused, before %v", got, last)
 	}
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		n.end(t)
 	}
 	a, b = serve(t, args...), serve(t, args...)
-	for _, n := range []*node{a, b} {
+	for _, n := range []*testNode{a, b} {
 		if got := enforced(n); !slices.Equal(got, last) {
 			t.Errorf("after a restart %v are refused, before %v", got, last)
 		}
@@ -166,7 +166,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			n := []*node{a, b}[i%2]
+			n := []*testNode{a, b}[i%2]
 			if out, code := n.operate(t, "key", "ban", fmt.Sprint("client_id=c", i), "--for", "1h", "--reason", fmt.Sprint("because ", i)); code != 0 {
 				t.Errorf("%s", out)
 			}

@@ -142,7 +142,7 @@ func through(t *testing.T, method, url, body string, fields ...string) (*http.Re
 }
 
 // asked starts a node that proxies on this machine may ask.
-func asked(t *testing.T, args ...string) (*node, string) {
+func asked(t *testing.T, args ...string) (*testNode, string) {
 	t.Helper()
 	n := serve(t, append([]string{"--forward-auth", "/auth", "--trusted-proxies", "127.0.0.1"}, args...)...)
 	return n, strings.TrimPrefix(n.http, "http://")

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/node"
 	"github.com/weirlimit/weir/internal/replay"
 	"github.com/weirlimit/weir/internal/replay/accesslog"
 	"github.com/weirlimit/weir/internal/replay/cases"
 	"github.com/weirlimit/weir/internal/replay/facts"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // tryGateway returns the gateway of a configuration to be tried on lines of logs. Fields
@@ -49,7 +49,7 @@ func tryGateway(file string, fields, constants map[string]string) (_ *replay.Tri
 
 // lines makes requests to a gateway of lines.
 type lines struct {
-	trial  *server.Trial
+	trial  *node.Trial
 	facts  *facts.Reader
 	names  []string
 	header []string

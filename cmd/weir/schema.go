@@ -2,7 +2,7 @@ package main
 
 import "embed"
 
-// schemas are made by tests of internal/server and of rules.
+// schemas are made by tests of internal/config and of rules.
 //
 //go:embed schema/*.schema.json
 var schemas embed.FS

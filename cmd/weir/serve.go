@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 type serveCmd struct {
@@ -40,15 +40,15 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	case c.PrintConfig:
 		return c.print(s, conf)
 	}
-	log := server.NewLogger(s.err, conf.Log)
+	log := node.NewLogger(s.err, conf.Log)
 	defer runtime.KeepAlive(limitMemory(log))
 	warnOfStrayEnv(k, log)
-	srv, err := server.New(conf, readBuild(), log)
+	srv, err := node.New(conf, readBuild(), log)
 	if err != nil {
 		return err
 	}
 	run := func(ctx context.Context) error {
-		return srv.Run(ctx, func(r server.Ready) {
+		return srv.Run(ctx, func(r node.Ready) {
 			if conf.Log.Format != "json" { // what reads both streams as JSON has it in the log
 				fmt.Fprint(s.out, r)
 			}

@@ -40,7 +40,7 @@ func newGate(t *testing.T) *gate {
 func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
 
 // shedding runs weir shed against n and returns what it says.
-func (n *node) shedding(t *testing.T, args ...string) string {
+func (n *testNode) shedding(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, append([]string{"shed", "--admin", n.admin}, args...)...).CombinedOutput()
 	if err != nil {
@@ -209,7 +209,7 @@ shed:
 func TestFleetOfTwo(t *testing.T) {
 	g := newGate(t)
 	store := "redis://" + servertest.Redis(t).Addr + "?timeout=5s"
-	var nodes [2]*node
+	var nodes [2]*testNode
 	for i := range nodes {
 		nodes[i] = serve(t, "--store", store, "--upstream", g.URL, "--trusted-proxies", "127.0.0.1", "--config", routesOf(t, `
   - {path: /pay, priority: critical}

@@ -27,7 +27,7 @@ descriptors:
 
 // ask returns how many of n checks of a key passed, asked of nodes in turn by
 // several clients at once.
-func ask(t *testing.T, nodes []*node, n int, key string) int {
+func ask(t *testing.T, nodes []*testNode, n int, key string) int {
 	t.Helper()
 	var allowed, next atomic.Int64
 	var clients sync.WaitGroup
@@ -65,7 +65,7 @@ func ask(t *testing.T, nodes []*node, n int, key string) int {
 
 // hasMetric reports whether a line is among the metrics of a node. It is compared
 // whole: the help of a metric begins with its name too.
-func hasMetric(t *testing.T, n *node, line string) bool {
+func hasMetric(t *testing.T, n *testNode, line string) bool {
 	t.Helper()
 	_, text := get(t, n.admin+"/metrics")
 	return strings.Contains(text, "\n"+line+"\n")
@@ -82,7 +82,7 @@ func path(key string) string {
 func TestNodesShareRedis(t *testing.T) {
 	redis := servertest.Redis(t)
 	file := servertest.File(t, "rules.yaml", sharedRules)
-	var nodes []*node
+	var nodes []*testNode
 	for range 3 {
 		nodes = append(nodes, serve(t, "--rules", file, "--store", "redis://"+redis.Addr+"?timeout=5s"))
 	}
@@ -130,7 +130,7 @@ descriptors:
 	}
 	for key, want := range map[string]int{"open": 12, "closed": 0, "share": 5} {
 		begin := time.Now()
-		if got := ask(t, []*node{n}, 12, key); got != want {
+		if got := ask(t, []*testNode{n}, 12, key); got != want {
 			t.Errorf("%s: %d of 12 passed while the store stood still, want %d", key, got, want)
 		}
 		// Sixteen clients, one call of 50 ms each until the breaker is open.
@@ -140,7 +140,7 @@ descriptors:
 	}
 	// Decisions that are made at once share a call, so these come one by one.
 	servertest.Await(t, "the metrics to tell that the store is away", func() bool {
-		ask(t, []*node{n}, 1, "closed")
+		ask(t, []*testNode{n}, 1, "closed")
 		return hasMetric(t, n, "weir_shared_store_up 0")
 	})
 	if err := redis.Signal(syscall.SIGCONT); err != nil {
@@ -149,7 +149,7 @@ descriptors:
 	servertest.Await(t, "the store to be back", func() bool {
 		return hasMetric(t, n, "weir_shared_store_up 1")
 	})
-	if got := ask(t, []*node{n}, 12, "closed"); got > 5 {
+	if got := ask(t, []*testNode{n}, 12, "closed"); got > 5 {
 		t.Errorf("%d of 12 passed under a limit of 5 after the store was back", got)
 	}
 }
@@ -157,7 +157,7 @@ descriptors:
 func TestNodesShareMemcached(t *testing.T) {
 	addr, _ := servertest.Memcached(t, "")
 	file := servertest.File(t, "rules.yaml", "domain: api\ndescriptors:\n  - {key: strict, limit: 40/year, algorithm: fixed_window, consistency: strict}\n")
-	nodes := []*node{serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s"), serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s")}
+	nodes := []*testNode{serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s"), serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s")}
 	if got := ask(t, nodes, 120, "strict"); got != 40 {
 		t.Errorf("%d passed, want 40", got)
 	}

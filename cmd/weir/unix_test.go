@@ -55,7 +55,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 	args := []string{"--http", "unix:" + socket, "--limit", "2/hour by ip", "--upstream", up(t)}
 	// Where the log is JSON nothing else is printed.
-	n := &node{Process: servertest.Serve(t, exec.Command(binary, append([]string{"serve", "--admin", "127.0.0.1:0", "--trusted-unix"}, args...)...), "http", "admin")}
+	n := &testNode{Process: servertest.Serve(t, exec.Command(binary, append([]string{"serve", "--admin", "127.0.0.1:0", "--trusted-unix"}, args...)...), "http", "admin")}
 	servertest.Await(t, "weir to say where it is", func() bool {
 		return strings.Contains(n.Output(), "curl -i --unix-socket "+socket+" http://localhost/\n")
 	})

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 // version, commit and date (of the commit) are what a build tells the linker; nothing
@@ -13,8 +13,8 @@ var version, commit, date string
 
 // readBuild returns which binary this is: what the linker was told, else what the
 // toolchain recorded.
-func readBuild() server.Build {
-	b := server.ReadBuild(version)
+func readBuild() node.Build {
+	b := node.ReadBuild(version)
 	b.Revision, b.Time = cmp.Or(commit, b.Revision), cmp.Or(date, b.Time)
 	return b
 }

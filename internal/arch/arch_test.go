@@ -64,7 +64,7 @@ var floors = [][]string{
 		"internal/check",
 	},
 	{
-		"internal/server",
+		"internal/node",
 	},
 	{
 		"internal/demo",

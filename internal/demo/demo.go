@@ -18,7 +18,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/node"
 )
 
 // Options configures a demo.
@@ -31,7 +31,7 @@ type Options struct {
 	// Seed makes the clients' choices: the same ones for the same seed.
 	Seed uint64
 	// Build is the binary that runs.
-	Build server.Build
+	Build node.Build
 	// Out is told where to look, Log what goes wrong. Required.
 	Out io.Writer
 	Log *slog.Logger
@@ -61,7 +61,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	if err != nil {
 		return err
 	}
-	node, err := server.New(conf, opt.Build, opt.Log)
+	demoNode, err := node.New(conf, opt.Build, opt.Log)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func Run(ctx context.Context, opt Options) (err error) {
 	defer stopActing()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	ready := make(chan server.Ready, 1)
+	ready := make(chan node.Ready, 1)
 	var clients sync.WaitGroup
 	var failed error
 	clients.Go(func() {
@@ -77,11 +77,11 @@ func Run(ctx context.Context, opt Options) (err error) {
 		defer stopServing()
 		select {
 		case r := <-ready:
-			failed = perform(acting, &opt, conf, server.EventQueue(node), r)
+			failed = perform(acting, &opt, conf, node.EventQueue(demoNode), r)
 		case <-acting.Done():
 		}
 	})
-	err = node.Run(serving, func(r server.Ready) { ready <- r })
+	err = demoNode.Run(serving, func(r node.Ready) { ready <- r })
 	stopActing()
 	clients.Wait()
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -128,7 +128,7 @@ func onLoopback(flag, text string) (string, error) {
 
 // perform plays the last hour, says where to look, and goes on until ctx ends or the demo
 // is over.
-func perform(ctx context.Context, opt *Options, conf *config.Config, queue event.Queue, r server.Ready) error {
+func perform(ctx context.Context, opt *Options, conf *config.Config, queue event.Queue, r node.Ready) error {
 	start := time.Now()
 	clients := newCrowd(start, opt.Seed)
 	_, err := fmt.Fprintln(opt.Out, "Playing an hour of made-up clients; this takes some seconds.")

@@ -180,7 +180,7 @@ func parseFolder(t *testing.T, folder string) (files []*ast.File) {
 func TestTokensAreComparedInConstantTime(t *testing.T) {
 	for folder, want := range map[string][]string{
 		"internal/guesses":           {"ConstantTimeCompare", "Sum256", "Equal"},
-		"internal/server":            {"CarriesToken"},
+		"internal/node":              {"CarriesToken"},
 		"internal/frontend/httpapi":  {"CheckToken"},
 		"internal/frontend/resp":     {"guesses.Equal"},
 		"internal/insight/dashboard": {"guesses.Equal"},

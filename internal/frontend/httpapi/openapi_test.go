@@ -70,7 +70,7 @@ func TestDocumentTellsOfEveryPath(t *testing.T) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Errorf("openapi is %q, want 3.1", doc.OpenAPI)
 	}
-	// TestDocumentHasEveryRoute of internal/server checks the paths with tags.
+	// TestDocumentHasEveryRoute of internal/node checks the paths with tags.
 	maps.DeleteFunc(doc.Paths, func(_ string, methods map[string]struct{ Tags []string }) bool {
 		for _, m := range methods {
 			return m.Tags != nil
