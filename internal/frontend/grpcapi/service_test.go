@@ -177,11 +177,14 @@ func limitJSON(l *weirpb.Limit) any {
 }
 
 func guaranteeJSON(g *weirpb.Guarantee) any {
-	var most any
+	var most, envelope any
 	if g.AtMost != weir.Unbounded {
 		most = float64(g.AtMost)
 	}
-	return map[string]any{"exact": g.Exact, "at_most": most, "over_admit": float64(g.OverAdmit), "envelope": float64(g.Envelope), "source": g.Source, "degraded": g.Degraded}
+	if g.Envelope != 0 {
+		envelope = float64(g.Envelope)
+	}
+	return map[string]any{"exact": g.Exact, "at_most": most, "over_admit": float64(g.OverAdmit), "envelope": envelope, "source": g.Source, "degraded": g.Degraded}
 }
 
 // decisionJSON returns d as the JSON API has it.

@@ -86,7 +86,10 @@ func appendGuarantee(b []byte, g weir.Guarantee) []byte {
 	b = appendBool(b, `{"exact":`, g.Exact)
 	b = appendUnits(b, `,"at_most":`, g.AtMost)
 	b = appendUnits(b, `,"over_admit":`, g.OverAdmit)
-	b = appendInt(b, `,"envelope":`, g.Envelope)
+	if g.Envelope == 0 { // something else is bounded
+		g.Envelope = weir.Unbounded
+	}
+	b = appendUnits(b, `,"envelope":`, g.Envelope)
 	b = append(append(b, `,"source":"`...), g.Source.String()...)
 	return append(appendBool(b, `","degraded":`, g.Degraded), '}')
 }

@@ -597,7 +597,7 @@ export interface Guarantee {
   /** The most that any period sees admitted; null where no number holds. */
   at_most: number | null;
   over_admit: number | null;
-  envelope: number;
+  envelope: number | null;
   source: string;
   degraded: boolean;
 }
