@@ -457,7 +457,7 @@ func TestRefuseAs(t *testing.T) {
 func TestProblem(t *testing.T) {
 	rec := httptest.NewRecorder()
 	answer.Problem{Status: 400, Detail: "no <good>", Errors: []answer.FieldError{{Detail: "is missing", Pointer: "#/a"}}, RetryAfter: 3}.Write(rec)
-	const want = `{"type":"about:blank","title":"Bad Request","status":400,"detail":"no \u003cgood\u003e","errors":[{"detail":"is missing","pointer":"#/a"}],"retry_after":3}`
+	const want = `{"type":"about:blank","title":"Bad Request","status":400,"code":"INVALID_ARGUMENT","detail":"no \u003cgood\u003e","errors":[{"detail":"is missing","pointer":"#/a"}],"retry_after":3}`
 	if rec.Code != 400 || rec.Body.String() != want || rec.Header().Get("Retry-After") != "3" || rec.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("got %d %v %s", rec.Code, rec.Header(), rec.Body)
 	}

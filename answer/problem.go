@@ -27,6 +27,9 @@ type Problem struct {
 	Title string `json:"title"`
 	// Status is the HTTP status, 400 to 599.
 	Status int `json:"status"`
+	// Code is the problem for programs, in gRPC's words: a reason such as SETTLED where there
+	// is one, else a status. Zero means that of Status.
+	Code string `json:"code"`
 	// Detail says what is wrong with this request and how to put it right.
 	Detail string `json:"detail,omitempty"`
 	// Errors are the fields that are wrong. Zero means none in particular.
@@ -34,6 +37,10 @@ type Problem struct {
 	// RetryAfter is in seconds and is sent as Retry-After too. Zero means that
 	// waiting is not known to help.
 	RetryAfter int64 `json:"retry_after,omitempty"`
+	// Reserved and Actual are what a reservation came to that was settled before. Nil means
+	// that the problem is another.
+	Reserved *int64 `json:"reserved,omitempty"`
+	Actual   *int64 `json:"actual,omitempty"`
 	// TextOnly sends Detail alone, as text: for proxies that make a call of gRPC of the answer,
 	// and its message of the body.
 	TextOnly bool `json:"-"`
@@ -56,6 +63,9 @@ func (p Problem) Write(rw http.ResponseWriter) {
 	if p.Title == "" {
 		p.Title = http.StatusText(p.Status)
 	}
+	if p.Code == "" {
+		p.Code = wordOf(p.Status)
+	}
 	body, err := json.Marshal(p)
 	if err != nil { // impossible: strings and integers only
 		http.Error(rw, p.Title, p.Status)
@@ -73,6 +83,34 @@ func (p Problem) Write(rw http.ResponseWriter) {
 		kind, body = textType, []byte(p.Detail)
 	}
 	send(rw, kind, p.Status, body)
+}
+
+// wordOf returns the word of gRPC for a status of HTTP.
+func wordOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return "UNIMPLEMENTED"
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED"
+	case http.StatusConflict:
+		return "ABORTED"
+	case http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge:
+		return "TOO_LARGE"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	}
+	if status < http.StatusInternalServerError {
+		return "INVALID_ARGUMENT"
+	}
+	return "INTERNAL"
 }
 
 func send(rw http.ResponseWriter, kind []string, status int, body []byte) {

@@ -423,7 +423,11 @@ func failure(err error) map[string]any {
 		got["refused"] = true
 		return got
 	case errors.As(err, &wrong):
-		return map[string]any{"error": map[string]any{"status": float64(wrong.Status), "detail": wrong.Detail}}
+		said := map[string]any{"status": float64(wrong.Status), "detail": wrong.Detail, "code": wrong.Code}
+		if s := wrong.Settled; s != nil {
+			said["reserved"], said["actual"] = float64(s.Reserved), float64(s.Actual)
+		}
+		return map[string]any{"error": said}
 	}
 	return map[string]any{"error": map[string]any{"detail": err.Error()}}
 }

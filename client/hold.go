@@ -42,7 +42,7 @@ func (c *Client) Reserve(ctx context.Context, k Check) (Reservation, error) {
 
 // Commit settles a reservation by what was used. A service that does not answer
 // is an error here, after which it may be called again, and is answered as the first was:
-// an *[Error] of status 409 says that the reservation was settled with another cost.
+// an *[Error] of the code SETTLED says with which other cost the reservation was settled.
 func (c *Client) Commit(ctx context.Context, r Reservation, actual int64) (Settlement, error) {
 	if actual < 0 {
 		return Settlement{}, &Error{Status: 400, Detail: "what was used must not be negative"}

@@ -221,8 +221,11 @@ func (w *httpWire) ask(ctx context.Context, path string, question any, most int6
 // problemOf returns what an answer that is no decision means.
 func problemOf(res *http.Response) error {
 	var p struct {
-		Title  string `json:"title"`
-		Detail string `json:"detail"`
+		Title    string `json:"title"`
+		Code     string `json:"code"`
+		Detail   string `json:"detail"`
+		Reserved *int64 `json:"reserved"`
+		Actual   *int64 `json:"actual"`
 	}
 	// What does not read is told by the status alone.
 	data, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
@@ -238,7 +241,11 @@ func problemOf(res *http.Response) error {
 	case s == http.StatusBadRequest, s == http.StatusConflict, s == http.StatusGone, s == http.StatusRequestEntityTooLarge,
 		s == http.StatusMisdirectedRequest,
 		s == http.StatusUnprocessableEntity, s == http.StatusNotImplemented:
-		return &Error{Status: s, Detail: detail}
+		out := &Error{Status: s, Code: p.Code, Detail: detail}
+		if p.Reserved != nil && p.Actual != nil {
+			out.Settled = &Settlement{*p.Reserved, *p.Actual}
+		}
+		return out
 	}
 	return fmt.Errorf("weir: %s (status %d)", detail, res.StatusCode)
 }

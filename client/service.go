@@ -39,8 +39,13 @@ type Error struct {
 	// region, 422 for what the limits do not
 	// allow to be done.
 	Status int
+	// Code says it for programs: INVALID_ARGUMENT, SETTLED, EXPIRED, REGION, UNSUPPORTED,
+	// TOO_LARGE, ...; empty where the client found it.
+	Code string
 	// Detail says what is wrong and where, in the service's words.
 	Detail string
+	// Settled is what the reservation came to where the code is SETTLED. Nil elsewhere.
+	Settled *Settlement
 }
 
 // Error implements error.

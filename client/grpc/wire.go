@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -304,6 +305,17 @@ func at[T any](column []T, i int) (v T) {
 // Why a reservation is not made or settled, and the status of HTTP that says so.
 var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "REGION": 421, "UNSUPPORTED": 422, "TOO_LARGE": 422}
 
+// settled returns what a reservation came to that was settled before, nil if info does not
+// say.
+func settled(info *errdetails.ErrorInfo) *client.Settlement {
+	reserved, err := strconv.ParseInt(info.GetMetadata()["reserved"], 10, 64)
+	actual, errActual := strconv.ParseInt(info.GetMetadata()["actual"], 10, 64)
+	if err != nil || errActual != nil {
+		return nil
+	}
+	return &client.Settlement{Reserved: reserved, Actual: actual}
+}
+
 // problem returns what a call that failed means to a client.Client; nil for nil.
 func problem(err error) error {
 	if err == nil {
@@ -312,18 +324,18 @@ func problem(err error) error {
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.InvalidArgument:
-		return &client.Error{Status: 400, Detail: st.Message()}
+		return &client.Error{Status: 400, Code: "INVALID_ARGUMENT", Detail: st.Message()}
 	case codes.FailedPrecondition:
 		for _, d := range st.Details() {
 			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == "weir" && reasons[info.GetReason()] != 0 {
-				return &client.Error{Status: reasons[info.GetReason()], Detail: st.Message()}
+				return &client.Error{Status: reasons[info.GetReason()], Code: info.GetReason(), Detail: st.Message(), Settled: settled(info)}
 			}
 		}
-		return &client.Error{Status: 400, Detail: st.Message()}
+		return &client.Error{Status: 400, Code: "INVALID_ARGUMENT", Detail: st.Message()}
 	case codes.Unimplemented:
 		// What knows the service but not what it lacks.
 		if !strings.HasPrefix(st.Message(), "unknown service") && !strings.HasPrefix(st.Message(), "unknown method") {
-			return &client.Error{Status: 501, Detail: st.Message()}
+			return &client.Error{Status: 501, Code: "UNIMPLEMENTED", Detail: st.Message()}
 		}
 	case codes.ResourceExhausted, codes.Unavailable:
 		if wait := grpcstatus.RetryDelay(st); wait > 0 {

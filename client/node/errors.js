@@ -1,10 +1,15 @@
 /** RequestError is a question that the service will not answer, now or later. Nothing was counted. */
 export class RequestError extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, problem = {}) {
     super(`weir: ${detail} (status ${status})`);
     this.name = "RequestError";
     this.status = status;
     this.detail = detail;
+    const { code, reserved, actual } = problem;
+    /** code says it for programs; empty where the client found it. */
+    this.code = typeof code === "string" ? code : "";
+    /** settled is what a reservation came to that was settled before, or null. */
+    this.settled = Number.isInteger(reserved) && Number.isInteger(actual) ? { reserved, actual } : null;
   }
 }
 

@@ -58,8 +58,9 @@ async function read(response, most) {
 /** problemOf returns what a response that is no decision means. */
 async function problemOf(response) {
   let detail = "";
+  let problem;
   try {
-    const problem = JSON.parse((await read(response, MAX_PROBLEM)) ?? "null");
+    problem = JSON.parse((await read(response, MAX_PROBLEM)) ?? "null");
     detail = [problem?.detail, problem?.title].find((s) => typeof s === "string" && s !== "") ?? "";
   } catch (err) {
     if (!(err instanceof SyntaxError)) throw err; // what does not read is told by the status alone
@@ -74,7 +75,7 @@ async function problemOf(response) {
       return busy;
     }
   } else if (CALLERS_FAULTS.has(status) && headers.get("Content-Type")?.startsWith("application/problem+json")) {
-    return new RequestError(status, detail);
+    return new RequestError(status, detail, problem ?? {});
   }
   return new UnavailableError("failure", `${detail} (status ${status})`);
 }

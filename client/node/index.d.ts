@@ -78,7 +78,11 @@ export class RequestError extends Error {
   /** That of HTTP: 400 malformed, 409 and 410 settled or expired, 421 of another region, 422 not what the limits allow. */
   readonly status: number;
   readonly detail: string;
-  constructor(status: number, detail: string);
+  /** For programs: INVALID_ARGUMENT, SETTLED, EXPIRED, REGION, UNSUPPORTED, TOO_LARGE, ...; empty where the client found it. */
+  readonly code: string;
+  /** What the reservation came to, where the code is SETTLED. */
+  readonly settled: Settlement | null;
+  constructor(status: number, detail: string, problem?: object);
 }
 
 /** A wait that would be too long. */

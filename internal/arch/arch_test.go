@@ -41,6 +41,7 @@ var floors = [][]string{
 		"internal/insight/analytics/advice", "internal/insight/analytics/rows", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",
 	},
+	{"internal/reasons"},
 	{
 		"client/grpc", "internal/words", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/region", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi", "internal/remote",

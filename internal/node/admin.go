@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/guesses"
@@ -34,7 +35,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.Handle("/", guard(token, wrong, inner))
+	mux.Handle("/", guard(token, wrong, withProblems(inner)))
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
 	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
@@ -98,7 +99,7 @@ func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {
 			if why := notLocal(r); why != "" {
-				http.Error(w, why, http.StatusForbidden)
+				answer.Problem{Status: http.StatusForbidden, Detail: why}.Write(w)
 				return
 			}
 		} else if !httpapi.CarriesToken(w, r, wrong, token) {

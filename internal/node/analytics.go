@@ -120,8 +120,7 @@ func (a *analyticsService) open(ctx context.Context) error {
 func (a *analyticsService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := a.service.Load()
 	if s == nil {
-		w.Header().Set("Retry-After", "1")
-		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the database of analytics is not open yet"}.Write(w)
+		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the database of analytics is not open yet", RetryAfter: 1}.Write(w)
 		return
 	}
 	s.handler.ServeHTTP(w, r)
@@ -244,10 +243,10 @@ func (s *Server) analyticsHandler() http.Handler {
 			if e := &s.conf.Events; e.URL != config.Off && !e.IsLocal() && s.conf.Analytics.URL == config.AnalyticsMemory {
 				why = "events go to a queue: ask the weir analytics that takes them out of it, or give --analytics sqlite:PATH or postgres://..."
 			}
-			answer.Problem{Status: http.StatusNotFound, Detail: why}.Write(w)
+			answer.Problem{Status: http.StatusNotFound, Code: "DISABLED", Detail: why}.Write(w)
 		})
 	}
-	return http.NewCrossOriginProtection().Handler(s.analytics)
+	return sameOrigin(s.analytics)
 }
 
 // openSQLite opens sqlite:PATH, which sqlite:///PATH is too, or one in memory.

@@ -114,7 +114,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
-	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analytics))
+	inner.Handle(analyticsPath, sameOrigin(s.analytics))
 	mountDashboard(mux, s.dashboard, s.token, s.guesses, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `weir analytics
 /ui/            the dashboard, for browsers
@@ -125,7 +125,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 /version        which binary runs
 `)
 	})
-	mux.Handle("/", guard(s.token, s.guesses, inner))
+	mux.Handle("/", guard(s.token, s.guesses, withProblems(inner)))
 	return s.dashboard.Accept(mux)
 }
 

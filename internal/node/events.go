@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/config"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
@@ -134,7 +135,7 @@ func (t *eventPipeline) metrics() metrics.Events {
 func liveHandler(t *eventPipeline) http.Handler {
 	if t == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "events are off: start without --events off", http.StatusNotFound)
+			answer.Problem{Status: http.StatusNotFound, Code: "DISABLED", Detail: "events are off: start without --events off"}.Write(w)
 		})
 	}
 	return live.Handler(live.Options{Broadcast: t.broadcast, Meter: t.meter})

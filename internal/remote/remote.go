@@ -128,7 +128,8 @@ func (s *Server) callPath(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		err := s.refusal(path, res, readDetail(body))
+		why, _ := readProblem(body)
+		err := s.refusal(path, res, why)
 		if s.BehindUpstream && !fromAPI(res) {
 			err = fmt.Errorf("%w%s", err, NotTrusted)
 		}
@@ -182,13 +183,14 @@ func (s *Server) unreachable(err error) string {
 // flagField finds the field of a body at fault that a flag gives.
 var flagField = regexp.MustCompile(`^#/(cost|domain|lease|limit|reason): `)
 
-// readDetail returns what a problem document says, after a colon.
-func readDetail(body []byte) string {
+// readProblem returns what a problem document says, after a colon, and its code.
+func readProblem(body []byte) (why, code string) {
 	var problem struct {
 		Detail string `json:"detail"`
+		Code   string `json:"code"`
 	}
 	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-		return ""
+		return "", problem.Code
 	}
-	return ": " + live.Printable(flagField.ReplaceAllString(problem.Detail, "--$1: "))
+	return ": " + live.Printable(flagField.ReplaceAllString(problem.Detail, "--$1: ")), problem.Code
 }

@@ -93,11 +93,8 @@ func (s *Server) askStream(ctx context.Context, path string) (*http.Response, er
 	case res.StatusCode == http.StatusOK:
 		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a node with --admin", s.locate(""))
 	}
-	why := readDetail(body)
-	if line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n"); why == "" && line != "" && strings.HasPrefix(kind, "text/plain") {
-		why = ": " + live.Printable(line[:min(len(line), 200)])
-	}
-	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
+	why, code := readProblem(body)
+	if res.StatusCode == http.StatusNotFound && code != "DISABLED" {
 		why += "; name the admin address of a node with --admin"
 	}
 	return nil, s.refusal(path, res, why)

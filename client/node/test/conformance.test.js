@@ -131,7 +131,7 @@ function facts(d) {
 
 function failure(err) {
   if (err instanceof RefusedError) return { ...facts(err.decision), refused: true };
-  if (err instanceof RequestError) return { error: { status: err.status, detail: err.detail } };
+  if (err instanceof RequestError) return { error: { status: err.status, detail: err.detail, code: err.code, ...err.settled } };
   return { error: { detail: err.message } };
 }
 

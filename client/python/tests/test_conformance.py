@@ -222,7 +222,8 @@ def failure(err):
     if isinstance(err, RefusedError):
         return {**facts(err.decision), "refused": True}
     if isinstance(err, RequestError):
-        return {"error": {"status": err.status, "detail": err.detail}}
+        settled = {} if err.settled is None else {"reserved": err.settled.reserved, "actual": err.settled.actual}
+        return {"error": {"status": err.status, "detail": err.detail, "code": err.code, **settled}}
     return {"error": {"detail": str(err)}}
 
 

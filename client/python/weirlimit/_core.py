@@ -336,5 +336,9 @@ def problem_of(res: Response) -> Exception:
         if wait > 0:
             return UnavailableError("busy", f"{detail}; it asks to be left alone for {wait} s", retry_after=wait)
     elif res.status in _CALLERS_FAULTS and res.headers.get("content-type", "").startswith("application/problem+json"):
-        return RequestError(res.status, detail)
+        if not isinstance(problem, dict):
+            return RequestError(res.status, detail)
+        code, reserved, actual = (problem.get(k) for k in ("code", "reserved", "actual"))
+        settled = Settlement(reserved, actual) if type(reserved) is int and type(actual) is int else None
+        return RequestError(res.status, detail, code if isinstance(code, str) else "", settled)
     return UnavailableError("failure", f"{detail} (status {res.status})")

@@ -56,12 +56,18 @@ class Outcome:
 
 
 class RequestError(Exception):
-    """A question that the service will not answer, now or later. Nothing was counted."""
+    """A question that the service will not answer, now or later. Nothing was counted.
 
-    def __init__(self, status: int, detail: str) -> None:
+    code says it for programs (SETTLED, EXPIRED, ...) and is empty where the client found it;
+    settled is what a reservation came to that was settled before.
+    """
+
+    def __init__(self, status: int, detail: str, code: str = "", settled: "Optional[Settlement]" = None) -> None:
         super().__init__(f"weir: {detail} (status {status})")
         self.status = status
         self.detail = detail
+        self.code = code
+        self.settled = settled
 
 
 class UnavailableError(Exception):

@@ -424,7 +424,7 @@ func TestReservations(t *testing.T) {
 		t.Errorf("committed again %s, %v", again, err)
 	}
 	_, err = d.client.Commit(ctx, &weirpb.CommitRequest{Handle: first.Handle, Actual: new(int64(3))})
-	why(err, codes.FailedPrecondition, grpcapi.ReasonSettled)
+	why(err, codes.FailedPrecondition, "SETTLED")
 	third := reserved(5)
 	if back, err := d.client.Cancel(ctx, &weirpb.CancelRequest{Handle: third.Handle}); err != nil || back.Reserved != 5 {
 		t.Errorf("canceled %s, %v", back, err)
@@ -433,11 +433,11 @@ func TestReservations(t *testing.T) {
 	last := reserved(1)
 	d.advance(11 * time.Minute)
 	_, err = d.client.Cancel(ctx, &weirpb.CancelRequest{Handle: last.Handle})
-	why(err, codes.FailedPrecondition, grpcapi.ReasonExpired)
+	why(err, codes.FailedPrecondition, "EXPIRED")
 	_, err = d.client.Cancel(ctx, &weirpb.CancelRequest{Handle: "made-up"})
 	why(err, codes.InvalidArgument, "")
 	_, err = d.client.Reserve(ctx, &weirpb.ReserveRequest{Descriptors: []*weirpb.Descriptor{entry("about", "1")}})
-	why(err, codes.FailedPrecondition, grpcapi.ReasonUnsupported)
+	why(err, codes.FailedPrecondition, "UNSUPPORTED")
 }
 
 func TestLeases(t *testing.T) {

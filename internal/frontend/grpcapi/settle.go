@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/reasons"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
 )
@@ -29,7 +31,7 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 	defer s.limiter.Recycle(req)
 	res, err := s.opt.Reserver.Reserve(ctx, req)
 	if err != nil {
-		return nil, s.unsettled(err)
+		return nil, s.unsettled(err, reserve.Settlement{})
 	}
 	out := &weirpb.ReserveResponse{Decision: decision(req, res.Decision), Handle: res.Handle}
 	if res.Handle != "" {
@@ -73,34 +75,14 @@ func (s *Service) settle(handle string, by func(*reserve.Reserver) (reserve.Sett
 	}
 	res, err := by(s.opt.Reserver)
 	if err != nil {
-		return res, s.unsettled(err)
+		return res, s.unsettled(err, res)
 	}
 	return res, nil
 }
 
-// Reasons why a reservation is not made or settled, in google.rpc.ErrorInfo of
-// domain "weir".
-const (
-	ReasonSettled     = "SETTLED"
-	ReasonExpired     = "EXPIRED"
-	ReasonRegion      = "REGION"
-	ReasonUnsupported = "UNSUPPORTED"
-	ReasonTooLarge    = "TOO_LARGE"
-)
-
-// reasons are those of the errors that no other call would change.
-var reasons = []struct {
-	err    error
-	reason string
-}{
-	{reserve.ErrSettled, ReasonSettled}, {reserve.ErrExpired, ReasonExpired}, {reserve.ErrRegion, ReasonRegion},
-	{reserve.ErrUnsupported, ReasonUnsupported}, {weir.ErrRefund, ReasonUnsupported}, {weir.ErrNode, ReasonUnsupported},
-	{reserve.ErrTooLarge, ReasonTooLarge},
-}
-
 // unsettled returns the status of a call that err kept from making or settling a
-// reservation.
-func (s *Service) unsettled(err error) error {
+// reservation; before is what it came to earlier, if it was settled.
+func (s *Service) unsettled(err error, before reserve.Settlement) error {
 	switch {
 	case errors.Is(err, reserve.ErrHandle):
 		return bad("handle", "is not a handle of this service")
@@ -108,10 +90,13 @@ func (s *Service) unsettled(err error) error {
 		s.faults.Report("request undecided", err)
 		return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	}
-	for _, r := range reasons {
-		if errors.Is(err, r.err) {
-			return detailed(codes.FailedPrecondition, err.Error(), &errdetails.ErrorInfo{Reason: r.reason, Domain: "weir"})
-		}
+	reason, ok := reasons.Find(err)
+	if !ok {
+		return s.undecided(err)
 	}
-	return s.undecided(err)
+	info := &errdetails.ErrorInfo{Reason: reason.Code, Domain: "weir"}
+	if errors.Is(err, reserve.ErrSettled) {
+		info.Metadata = map[string]string{"reserved": strconv.FormatInt(before.Reserved, 10), "actual": strconv.FormatInt(before.Actual, 10)}
+	}
+	return detailed(codes.FailedPrecondition, err.Error(), info)
 }

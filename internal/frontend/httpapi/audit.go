@@ -35,7 +35,7 @@ func (g *auditLog) list(r *http.Request) (any, error) {
 		}
 		n, err := strconv.ParseInt(in[name], 10, 64)
 		if err != nil || n < 1 || n > most {
-			fault = &inputError{fmt.Sprintf("must be a whole number from 1 to %d", most), name}
+			fault = &inputError{fmt.Sprintf("must be a whole number from 1 to %d", most), "?" + name}
 		}
 		*to = n
 	}
@@ -70,16 +70,16 @@ func (g *auditLog) list(r *http.Request) (any, error) {
 func readParams(r *http.Request, known ...string) (map[string]string, *inputError) {
 	out := map[string]string{}
 	if len(r.URL.RawQuery) > maxSmallBody {
-		return nil, &inputError{"is too long", "query"}
+		return nil, &inputError{"is too long", "?query"}
 	}
 	for name, values := range r.URL.Query() {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, &inputError{"unknown parameter" + spell.Hint(name, known) + "; known are " + strings.Join(known, ", "), name}
+			return nil, &inputError{"unknown parameter" + spell.Hint(name, known) + "; known are " + strings.Join(known, ", "), "?" + name}
 		case len(values) != 1:
-			return nil, &inputError{"is there twice", name}
+			return nil, &inputError{"is there twice", "?" + name}
 		case len(values[0]) > maxRule:
-			return nil, &inputError{"must have at most " + strconv.Itoa(maxRule) + " bytes", name}
+			return nil, &inputError{"must have at most " + strconv.Itoa(maxRule) + " bytes", "?" + name}
 		}
 		out[name] = values[0]
 	}

@@ -102,7 +102,7 @@ func (c *call) read(w http.ResponseWriter, r *http.Request, most int, budget *bo
 		case len(b) > most:
 			return tooLarge(w, r, most)
 		case err == io.EOF && r.URL.RawQuery != "":
-			return &inputError{"the path takes none; write what you ask into the body", "query"}
+			return &inputError{"the path takes none; write what you ask into the body", "?query"}
 		case err == io.EOF:
 			c.reader.reset(b)
 			return nil

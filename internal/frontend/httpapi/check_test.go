@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,10 +25,11 @@ func named(name string, l *weir.Limit) *weir.Limit {
 type problem struct {
 	Type, Title, Detail string
 	Status              int
-	Errors              []struct{ Pointer, Detail string }
+	Errors              []struct{ Pointer, Parameter, Detail string }
 }
 
-// rejected checks that body is answered by status with a pointer and a detail.
+// rejected checks that body is answered by status with a pointer, or the name of a parameter,
+// and a detail.
 func rejected(t *testing.T, url, path, body string, status int, pointer, detail string) {
 	t.Helper()
 	got, answer := post(t, url, path, body)
@@ -41,7 +43,7 @@ func rejected(t *testing.T, url, path, body string, status int, pointer, detail 
 		}
 		return
 	}
-	if got != status || len(p.Errors) != 1 || p.Errors[0].Pointer != pointer || !strings.Contains(p.Errors[0].Detail, detail) {
+	if got != status || len(p.Errors) != 1 || cmp.Or(p.Errors[0].Pointer, p.Errors[0].Parameter) != pointer || !strings.Contains(p.Errors[0].Detail, detail) {
 		t.Errorf("%.120s: got %d %s, want %d at %s: %s", body, got, answer, status, pointer, detail)
 	}
 }

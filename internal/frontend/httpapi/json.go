@@ -2,15 +2,20 @@ package httpapi
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/weirlimit/weir/answer"
 )
 
 // maxDepth is how deep arrays and objects may nest.
 const maxDepth = 16
 
-// inputError is what is wrong with a body, and where.
+// inputError is what is wrong with a request, and where.
 type inputError struct {
-	detail  string
+	detail string
+	// pointer is a JSON pointer to what is wrong in the body, from # on, or, from ? on, the
+	// name of a parameter, query for all of them.
 	pointer string
 }
 
@@ -18,7 +23,15 @@ func (e *inputError) Error() string {
 	if e.pointer == "#" {
 		return "the body: " + e.detail
 	}
-	return e.pointer + ": " + e.detail
+	return strings.TrimPrefix(e.pointer, "?") + ": " + e.detail
+}
+
+// field returns e as a problem document has it.
+func (e *inputError) field() answer.FieldError {
+	if name, ok := strings.CutPrefix(e.pointer, "?"); ok {
+		return answer.FieldError{Detail: e.detail, Parameter: name}
+	}
+	return answer.FieldError{Detail: e.detail, Pointer: e.pointer}
 }
 
 // reader reads one JSON text. It is strict where readers differ, so that no

@@ -150,7 +150,7 @@ func TestHostileMode(t *testing.T) {
 	if res, _ := exchange(t, "POST", srv.URL, "/v1/admin/mode", `{"reason":"`+strings.Repeat("x", 70<<10)+`"}`, bearer); res.StatusCode != 413 {
 		t.Errorf("a body of 70 KiB: got %d", res.StatusCode)
 	}
-	for _, c := range []struct{ path, query, pointer, detail string }{
+	for _, c := range []struct{ path, query, parameter, detail string }{
 		{"/v1/admin/modes", "?rule=tokenbucket", "rule", `did you mean "token_bucket"?`},
 		{"/v1/admin/modes", "?rul=x", "rul", `unknown parameter (did you mean "rule"?)`},
 		{"/v1/admin/modes", "?rule=a&rule=b", "rule", "is there twice"},
@@ -163,8 +163,8 @@ func TestHostileMode(t *testing.T) {
 	} {
 		res, got := exchange(t, "GET", srv.URL, c.path+c.query, "", bearer)
 		var p problem
-		if err := json.Unmarshal([]byte(got), &p); err != nil || res.StatusCode != 400 || len(p.Errors) != 1 || p.Errors[0].Pointer != c.pointer || !strings.Contains(p.Errors[0].Detail, c.detail) {
-			t.Errorf("%s%.60s: got %d %s, want %s: %s", c.path, c.query, res.StatusCode, got, c.pointer, c.detail)
+		if err := json.Unmarshal([]byte(got), &p); err != nil || res.StatusCode != 400 || len(p.Errors) != 1 || p.Errors[0].Parameter != c.parameter || !strings.Contains(p.Errors[0].Detail, c.detail) {
+			t.Errorf("%s%.60s: got %d %s, want %s: %s", c.path, c.query, res.StatusCode, got, c.parameter, c.detail)
 		}
 	}
 	if got := told[audit](t, srv, "GET", "/v1/admin/audit", "", ""); len(got.Changes) != 0 || got.Before != nil {

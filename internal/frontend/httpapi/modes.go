@@ -224,7 +224,7 @@ func (m *modes) list(r *http.Request) (any, error) {
 	switch {
 	case in["rule"] != "":
 		if chosen, fault = chooseLimits(all, cmp.Or(in["domain"], m.domain), in["rule"], in["limit"]); fault != nil {
-			fault.pointer = strings.TrimPrefix(fault.pointer, "#/")
+			fault.pointer = strings.Replace(fault.pointer, "#/", "?", 1)
 			return nil, fault
 		}
 	default:

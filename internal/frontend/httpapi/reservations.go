@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -62,6 +63,11 @@ func (s *reservations) settle(cancel bool) handle {
 			settled, err = s.reserver.Cancel(r.Context(), handle)
 		} else {
 			settled, err = s.reserver.Commit(r.Context(), handle, actual)
+		}
+		if errors.Is(err, reserve.ErrSettled) {
+			p := s.queries.responder.problemOf(err)
+			p.Reserved, p.Actual = &settled.Reserved, &settled.Actual
+			return &p
 		}
 		c.out = strconv.AppendInt(append(c.out[:0], `{"reserved":`...), settled.Reserved, 10)
 		c.out = append(strconv.AppendInt(append(c.out, `,"actual":`...), settled.Actual, 10), '}')

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/reasons"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -108,17 +109,11 @@ func (p *problem) Error() string { return p.Detail }
 // encodingError is why the rules, or what operators changed of them, are not JSON.
 type encodingError struct{ error }
 
-// statuses are those of the errors that are no fault of the input and not the store's,
-// whose own text is the response.
-var statuses = []struct {
-	err    error
-	status int
-}{
-	{overlay.ErrFull, http.StatusConflict}, {overlay.ErrContended, http.StatusConflict}, {overlay.ErrUnread, http.StatusConflict},
-	{reserve.ErrSettled, http.StatusConflict}, {reserve.ErrExpired, http.StatusGone}, {reserve.ErrRegion, http.StatusMisdirectedRequest},
-	{reserve.ErrUnsupported, http.StatusUnprocessableEntity}, {reserve.ErrTooLarge, http.StatusUnprocessableEntity},
-	{weir.ErrRefund, http.StatusUnprocessableEntity}, {weir.ErrNode, http.StatusUnprocessableEntity},
-}
+// conflicts are the codes of what keeps an operator's change from being made.
+var conflicts = []struct {
+	err  error
+	code string
+}{{overlay.ErrFull, "FULL"}, {overlay.ErrContended, "CONTENDED"}, {overlay.ErrUnread, "UNREAD"}}
 
 // fail answers a request that err kept from being carried out, and logs err where the
 // input is not to blame.
@@ -127,14 +122,17 @@ func (p *responder) fail(w http.ResponseWriter, err error) { answer.Problem(p.pr
 func (p *responder) problemOf(err error) problem {
 	if fault := faultOf(err); fault != nil {
 		return problem{Status: http.StatusBadRequest, Detail: fault.Error(),
-			Errors: []answer.FieldError{{Detail: fault.detail, Pointer: fault.pointer}}}
+			Errors: []answer.FieldError{fault.field()}}
 	}
 	if known, ok := errors.AsType[*problem](err); ok {
 		return *known
 	}
-	for _, s := range statuses {
-		if errors.Is(err, s.err) {
-			return problem{Status: s.status, Detail: err.Error()}
+	if reason, ok := reasons.Find(err); ok {
+		return problem{Status: reason.Status, Code: reason.Code, Detail: err.Error()}
+	}
+	for _, c := range conflicts {
+		if errors.Is(err, c.err) {
+			return problem{Status: http.StatusConflict, Code: c.code, Detail: err.Error()}
 		}
 	}
 	if errors.Is(err, bodies.ErrNoRoom) {

@@ -97,8 +97,7 @@ func (s *Service) sendError(w http.ResponseWriter, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		detail = "the database has not answered in " + maxAnswerTime.String() + ": give a shorter range, or see the log"
 	}
-	w.Header().Set("Retry-After", "1")
-	problem(w, http.StatusServiceUnavailable, detail, "")
+	answer.Problem{Status: http.StatusServiceUnavailable, Detail: detail, RetryAfter: 1}.Write(w)
 }
 
 // problem answers with a problem document.

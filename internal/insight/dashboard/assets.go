@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/answer"
 )
 
 //go:embed all:dist login.css login.html
@@ -80,7 +82,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/ui/")
 	a := assets()[name]
 	if a == nil {
-		http.Error(w, "no such file of the dashboard", http.StatusNotFound)
+		answer.Problem{Status: http.StatusNotFound, Detail: "no such file of the dashboard"}.Write(w)
 		return
 	}
 	cache := "public, max-age=31536000, immutable"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -53,7 +54,7 @@ func Handler(opt Options) http.Handler {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	filter, err := ParseFilter(r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		answer.Problem{Status: http.StatusBadRequest, Detail: err.Error(), Errors: []answer.FieldError{{Detail: err.Error(), Parameter: "query"}}}.Write(w)
 		return
 	}
 	header := w.Header()
@@ -65,12 +66,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	sub, err := h.Broadcast.Subscribe(h.Buffer, filter.Keeps)
 	if err != nil {
-		header.Set("Retry-After", "1")
 		why := "too many readers: end another, or ask again later"
 		if errors.Is(err, event.ErrClosed) {
 			why = "draining"
 		}
-		http.Error(w, why, http.StatusServiceUnavailable)
+		answer.Problem{Status: http.StatusServiceUnavailable, Detail: why, RetryAfter: 1}.Write(w)
 		return
 	}
 	defer sub.Close()

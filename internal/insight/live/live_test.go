@@ -359,14 +359,14 @@ func TestReadersAreBounded(t *testing.T) {
 
 func TestRequestsThatAreNone(t *testing.T) {
 	s := serve(t, live.Options{})
-	for query, want := range map[string]string{"outcome=refusd": `did you mean "refused"`, "rul=a": `did you mean "rule"`} {
+	for query, want := range map[string]string{"outcome=refusd": `did you mean \"refused\"`, "rul=a": `did you mean \"rule\"`} {
 		res, err := s.Client().Get(s.URL + "?" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != 400 || !strings.Contains(string(body), want) {
+		if err != nil || res.StatusCode != 400 || res.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %s %s, %v", query, res.Status, body, err)
 		}
 	}
