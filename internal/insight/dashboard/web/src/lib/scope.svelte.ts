@@ -18,6 +18,7 @@ const takes: Record<string, readonly string[]> = {
   "/client": ["key"],
   "/accuracy": [...ofLimits, "key"],
   "/upstream": [...ofLimits, "node", "region"],
+  "/system": [...ofLimits, "node", "region"],
 };
 
 /** Whether a filter holds on this page. */
