@@ -10,6 +10,7 @@ import (
 
 // Domain is the rules of one domain from one loader.
 type Domain struct {
+	// Name of the domain. Empty for a preset of all domains.
 	Name string
 	// Files that the rules are written in. None for limits of the configuration.
 	Files []string
@@ -23,6 +24,8 @@ type Domain struct {
 	Deny  map[string]*DenyList
 	// Pools are those that elastic limits share, by name.
 	Pools map[string]*Limit
+	// Preset is met beside all rules. A layer that has one has nothing else.
+	Preset *Preset
 }
 
 // DenyList refuses values.

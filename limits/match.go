@@ -27,13 +27,23 @@ const (
 // Match implements weir.Rules. It allocates nothing unless dst or the request's
 // buffer is full, or a request has more than eight descriptors or entries.
 func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	d := s.first
+	d, from := s.first, len(dst)
 	if d == nil || d.name != r.Domain {
-		if d = s.domains[r.Domain]; d == nil {
-			return dst
+		d = s.domains[r.Domain]
+	}
+	if d != nil {
+		dst = d.match(dst, r, nil)
+	}
+	for _, l := range s.presets {
+		if l.Name == "" || l.Name == r.Domain {
+			dst = l.Preset.match(dst, r)
 		}
 	}
-	return d.match(dst, r, nil)
+	if s.leaves != nil {
+		rest := slices.DeleteFunc(dst[from:], func(o weir.Op) bool { return o.Limit != nil && s.leaves(o.Limit) })
+		dst = dst[:from+len(rest)]
+	}
+	return dst
 }
 
 func (d *domain) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {

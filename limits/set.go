@@ -19,6 +19,11 @@ type Set struct {
 	first *domain
 	// written are those of rules that are written in files.
 	rules, written []*Rule
+	// presets are the layers that have one. Who loads it lists its limits: they are in no
+	// list of the set.
+	presets []*Layer
+	// leaves reports limits that requests do not meet. Nil for none.
+	leaves func(*weir.Limit) bool
 }
 
 var _ weir.Rules = (*Set)(nil)
@@ -31,10 +36,15 @@ type domain struct {
 	keyLists []weir.KeyList
 }
 
-// NewSet returns a set of layers. A request meets those of its domain, in this order.
+// NewSet returns a set of layers. A request meets those of its domain, in this order, and
+// presets after all others.
 func NewSet(layers ...*Layer) *Set {
 	s := &Set{layers: layers, domains: map[string]*domain{}}
 	for _, l := range layers {
+		if l.Preset != nil {
+			s.presets = append(s.presets, l)
+			continue
+		}
 		d := s.domains[l.Name]
 		if d == nil {
 			d = &domain{name: l.Name}
@@ -55,6 +65,14 @@ func NewSet(layers ...*Layer) *Set {
 		d.listKeys()
 	}
 	return s
+}
+
+// Without returns the set without some limits: requests do not meet those that leaves reports.
+// Lists of the set's limits have them still.
+func (s *Set) Without(leaves func(*weir.Limit) bool) *Set {
+	rest := *s
+	rest.leaves = leaves
+	return &rest
 }
 
 // Rules returns every rule, in the order of the layers. It must not be changed.

@@ -60,6 +60,9 @@ func (s *Set) Unmatched(r *weir.Request) string {
 
 // Misspelt implements [weir.Speller]: it is Unmatched but for the values.
 func (s *Set) Misspelt(r *weir.Request) string {
+	if slices.ContainsFunc(s.presets, func(l *Layer) bool { return l.Name == r.Domain }) {
+		return "" // nobody can tell what a preset looks at
+	}
 	if !s.Has(r.Domain) {
 		names := s.Domains()
 		return fmt.Sprintf("the rules have no domain %q%s", shortened(r.Domain), orThereAre(spell.Nearest(r.Domain, names), names))

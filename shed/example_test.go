@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/shed"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -25,7 +26,7 @@ func Example() {
 	}
 	store := memory.New(memory.Options{})
 	defer store.Close()
-	limiter, err := weir.New(store, s.With(weir.Limits{}), weir.Options{})
+	limiter, err := weir.New(store, limits.NewSet(s.Layer()), weir.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,11 +10,10 @@
 //	in_flight         how many requests this node runs,
 //	                  lower classes refused first         503
 //
-// The first three count in a store and are [weir.Rules]: put them beside the
-// other rules with [Shedder.With], so that one Limiter decides all of a request's
-// limits together and a refusal by one charges none. The fourth asks nobody
-// else: [Shedder.Enter] before the decision, [Slot.Leave] when the request is
-// done.
+// The first three count in a store and are a layer of a [limits.Set], beside the
+// other rules: one Limiter decides all of a request's limits together, and a
+// refusal by one charges none. The fourth asks nobody else: [Shedder.Enter] before
+// the decision, [Slot.Leave] when the request is done.
 //
 // Each limiter enforces, is a shadow, or is off, and one switch turns all of
 // them off; all of that while requests are under way.
@@ -25,12 +24,14 @@
 package shed
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Shedder is the four limiters of one node. Safe for concurrent use.
@@ -42,6 +43,7 @@ type Shedder struct {
 	// what they leave untouched, and in the name that metrics know them by.
 	fleet [classes]*weir.Limit
 	node  node
+	layer *limits.Layer
 
 	// Read by every request, written by operators.
 	off   atomic.Bool
@@ -54,8 +56,6 @@ type Shedder struct {
 
 	set sync.Mutex // orders changes
 }
-
-var _ weir.Rules = (*Shedder)(nil)
 
 // New returns a shedder. All that is wrong with opt is in the error. Without
 // limits it sheds nothing.
@@ -110,7 +110,7 @@ func (s *Shedder) build() error {
 			s.fleet[c] = l
 		}
 	}
-	return s.node.build(&s.opt.InFlight)
+	return errors.Join(s.node.build(&s.opt.InFlight), s.buildLayer())
 }
 
 // limited returns which limiters have a limit, where that in flight is so many.
@@ -130,154 +130,35 @@ func (s *Shedder) mode(limiter int) Mode {
 	return Mode(s.modes[limiter].Load())
 }
 
-// Match implements weir.Rules with the first three limiters. The cost of a
-// request is charged to the user's rate and to the fleet; of the limits at once
-// it takes one place, whatever it costs.
-//
-// A request without an entry of Options.User does not meet the limits per user,
-// one without a Lease not that on how many run at once: nothing would tell when
-// it ends.
-//
-// A request to give back (weir.Refund, which is what weir.Limiter.Release asks
-// with) finds its place among the user's requests whatever the switches say, so
-// that what was taken before a switch is given back after it.
-func (s *Shedder) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	if s.opt.Domain != "" && r.Domain != s.opt.Domain {
-		return dst
+// Layer returns the first three limiters for a [limits.Set]. A request without an entry of
+// Options.User does not meet the limits per user, one without a Lease not that on how many
+// run at once. One to give back (weir.Refund, which is what weir.Limiter.Release asks with)
+// finds its place among the user's requests whatever the switches say.
+func (s *Shedder) Layer() *limits.Layer { return s.layer }
+
+// buildLayer makes the layer of the limits.
+func (s *Shedder) buildLayer() (err error) {
+	p := &limits.Preset{By: s.opt.User, Unknown: s.unknown, Leaseless: s.leaseless}
+	if s.rate != nil {
+		p.PerClient = append(p.PerClient, s.switched(userRate, s.rate))
 	}
-	rate, concurrency, fleet := s.mode(userRate), s.mode(userConcurrency), s.mode(fleetShare)
-	if r.Verb == weir.Refund && s.concurrency != nil {
-		concurrency = Enforce
+	if s.concurrency != nil {
+		p.PerClient = append(p.PerClient, s.switched(userConcurrency, s.concurrency))
 	}
-	if rate != Off || concurrency != Off {
-		dst = s.matchUser(dst, r, rate, concurrency)
+	if s.fleet[0] != nil {
+		p.Common = append(p.Common, s.switched(fleetShare, s.fleet[:]...))
 	}
-	if fleet != Off {
-		dst = add(dst, s.fleet[Priority(r.Priority).class()], fleet, "fleet", costOf(r, nil), peeks(r), r)
-	}
-	return dst
+	s.layer, err = limits.NewLayer(limits.Domain{Name: s.opt.Domain, Preset: p})
+	return err
 }
 
-// matchUser adds the limits per user.
-func (s *Shedder) matchUser(dst []weir.Op, r *weir.Request, rate, concurrency Mode) []weir.Op {
-	asks := r.IsDeciding() && (r.Verb == weir.Spend || r.Verb == weir.Force)
-	at, e := s.user(r)
-	if e == nil {
-		if asks {
-			s.unknown.Add(weir.Allowed)
+// switched returns the limits of a limiter, which are met as its mode says.
+func (s *Shedder) switched(limiter int, of ...*weir.Limit) limits.Switched {
+	return limits.Switched{Limits: of, Key: "fleet", Role: func() (weir.Role, bool) {
+		mode := s.mode(limiter)
+		if mode == Shadow {
+			return weir.Shadow, true
 		}
-		return dst
-	}
-	d, from := &r.Descriptors[at], len(dst)
-	key := r.Key(e.Key, e.Value)
-	if rate != Off {
-		dst = add(dst, s.rate, rate, key, costOf(r, d), d.Peek, r)
-	}
-	switch {
-	case concurrency == Off:
-	case r.Lease != "" || r.NewLease || r.Verb == weir.Peek || d.Peek:
-		dst = add(dst, s.concurrency, concurrency, key, 1, d.Peek, r)
-	case asks:
-		s.leaseless.Add(weir.Allowed)
-	}
-	for i := from; i < len(dst); i++ {
-		dst[i].Descriptor = uint16(at)
-	}
-	return dst
-}
-
-// user returns the entry that tells whose r is, and the place of its descriptor; nil if there
-// is none.
-func (s *Shedder) user(r *weir.Request) (at int, e *weir.Entry) {
-	for _, key := range s.opt.User {
-		for i := range r.Descriptors {
-			d := &r.Descriptors[i]
-			for j := range d.Entries {
-				if e := &d.Entries[j]; e.Key == key && e.Value != "" {
-					return i, e
-				}
-			}
-		}
-	}
-	return 0, nil
-}
-
-// add appends the op of one limit.
-func add(dst []weir.Op, l *weir.Limit, m Mode, key string, cost int64, peek bool, r *weir.Request) []weir.Op {
-	at := len(dst)
-	dst = l.Append(dst, key, cost, r)
-	if m == Shadow {
-		dst[at].Role = weir.Shadow
-	}
-	if peek {
-		dst[at].Verb = weir.Peek
-	}
-	return dst
-}
-
-// costOf returns what r costs: by descriptor d, if it says so.
-func costOf(r *weir.Request, d *weir.Descriptor) int64 {
-	switch {
-	case d != nil && d.Cost != 0:
-		return d.Cost
-	case r.Cost != 0:
-		return r.Cost
-	}
-	return 1
-}
-
-// peeks reports whether r only looks, in all its descriptors.
-func peeks(r *weir.Request) bool {
-	for i := range r.Descriptors {
-		if !r.Descriptors[i].Peek {
-			return false
-		}
-	}
-	return len(r.Descriptors) > 0
-}
-
-// With returns rules that are others and s together: all must allow.
-func (s *Shedder) With(others weir.Rules) weir.Rules { return joined{others, s} }
-
-// joined is two sets of rules. Others come first: they may look at what stands
-// before them.
-type joined struct {
-	others weir.Rules
-	s      *Shedder
-}
-
-// Match implements weir.Rules.
-func (j joined) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	return j.s.Match(j.others.Match(dst, r), r)
-}
-
-// KeyLists implements [weir.KeyLister] by the others; nil if they cannot say.
-func (j joined) KeyLists(domain string) []weir.KeyList {
-	if l, ok := j.others.(weir.KeyLister); ok {
-		return l.KeyLists(domain)
-	}
-	return nil
-}
-
-// Exempts implements weir.Exempter: what the others exempt is exempt.
-func (j joined) Exempts(r *weir.Request) bool {
-	e, ok := j.others.(weir.Exempter)
-	return ok && e.Exempts(r)
-}
-
-// Misspelt implements [weir.Speller] by the others. In the domain that s is for, nobody can tell.
-func (j joined) Misspelt(r *weir.Request) string {
-	if u, ok := j.others.(weir.Speller); ok && r.Domain != j.s.opt.Domain {
-		return u.Misspelt(r)
-	}
-	return ""
-}
-
-// Unmatched says by the others why r is likely not what was meant; empty where it is,
-// or they cannot say.
-func (j joined) Unmatched(r *weir.Request) string {
-	if u, ok := j.others.(interface{ Unmatched(*weir.Request) string }); ok {
-		return u.Unmatched(r)
-	}
-	return ""
+		return weir.Enforce, mode == Enforce
+	}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -38,11 +39,22 @@ func newWorld(t testing.TB, o shed.Options, others ...*weir.Limit) *world {
 
 func newLimiter(t testing.TB, w *world, others ...*weir.Limit) *weir.Limiter {
 	t.Helper()
-	lim, err := weir.New(w.store, w.s.With(weir.Limits(others)), weir.Options{})
+	lim, err := weir.New(w.store, beside{others, limits.NewSet(w.s.Layer())}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return lim
+}
+
+// beside is limits that requests meet before those of a set.
+type beside struct {
+	first weir.Limits
+	set   *limits.Set
+}
+
+// Match implements weir.Rules.
+func (b beside) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	return b.set.Match(b.first.Match(dst, r), r)
 }
 
 // ask returns a request of a user: "" for one who is not known.
@@ -369,7 +381,7 @@ func TestNamesKeepFleetsApart(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		o := shed.Options{Name: name, FleetShare: shed.FleetOptions{Limit: perSecond(10)}}
 		for i := range 2 { // two nodes
-			lim, err := weir.New(store, newShedder(t, o), weir.Options{})
+			lim, err := weir.New(store, limits.NewSet(newShedder(t, o).Layer()), weir.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -401,13 +413,14 @@ func TestReserveIsRoundedUp(t *testing.T) {
 
 func TestMatchDoesNotAllocate(t *testing.T) {
 	w := newWorld(t, all())
+	by := limits.NewSet(w.s.Layer())
 	r := ask("ann", shed.Default, "1")
 	w.lim.Match(r)
 	for _, mode := range []string{"enforce", "shadow", "off"} {
 		set(t, w.s, "user_rate", mode, "fleet_share", mode)
 		dst := make([]weir.Op, 0, 8)
 		if n := testing.AllocsPerRun(1000, func() {
-			dst = w.s.Match(dst[:0], r)
+			dst = by.Match(dst[:0], r)
 			if len(dst) == 0 {
 				t.Fatal("no limit")
 			}

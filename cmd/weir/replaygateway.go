@@ -44,7 +44,7 @@ func tryGateway(file string, fields, constants map[string]string) (_ *replay.Tri
 		return nil, nil, err
 	}
 	l := &lines{trial: trial, facts: read, names: names}
-	return &replay.Tried{Files: []string{file}, Domain: trial.Domain(), Rules: trial.Rules(), Limits: trial.Limits(), Ask: l.ask}, trial.Close, nil
+	return &replay.Tried{Files: []string{file}, Domain: trial.Domain(), Set: trial.Set(), Ask: l.ask}, trial.Close, nil
 }
 
 // lines makes requests to a gateway of lines.

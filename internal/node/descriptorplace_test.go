@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/shed"
 	"github.com/weirlimit/weir/store/memory"
@@ -15,11 +16,16 @@ import (
 // decided.
 func TestRulesNameTheDescriptor(t *testing.T) {
 	words := setInWords(t, "2/minute by client_id", "3/minute by all")
-	set, err := rules.Parse("test.yaml", []byte("domain: api\ndescriptors:\n  - {key: client_id, limit: 2/minute}\n"), rules.Options{})
+	const src = "domain: api\ndescriptors:\n  - {key: client_id, limit: 2/minute}\n"
+	set, err := rules.Parse("test.yaml", []byte(src), rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	shedder, err := shed.New(shed.Options{User: []string{"client_id"}, UserRate: shed.RateOptions{Limit: shed.Rate{Count: 2, Period: time.Minute}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := rules.Parse("test.yaml", []byte(src), rules.Options{Layers: []*limits.Layer{shedder.Layer()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +35,7 @@ func TestRulesNameTheDescriptor(t *testing.T) {
 	if _, err := weir.New(store, all, weir.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, r := range map[string]weir.Rules{"words": words, "set": set, "shedder": shedder, "limits": all, "shedder with a set": shedder.With(set)} {
+	for name, r := range map[string]weir.Rules{"words": words, "set": set, "shedder": limits.NewSet(shedder.Layer()), "limits": all, "shedder with a set": both} {
 		ops := r.Match(nil, &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{
 			{Entries: []weir.Entry{{Key: "free", Value: "a"}, {Key: "b", Value: "c"}}}, {Entries: []weir.Entry{{Key: "client_id", Value: "ann"}}},
 		}})

@@ -220,6 +220,7 @@ func (s *guide) exampleQuestion() *exampleQuestion {
 	if len(s.rules.words.General) > 0 {
 		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: exampleInWords(&s.rules.words.General[0], words.ClientID)}}}
 	}
+	known := s.rules.set().Limits()
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {
 		for _, r := range s.rules.set().FileRules() {
@@ -227,7 +228,7 @@ func (s *guide) exampleQuestion() *exampleQuestion {
 				continue
 			}
 			for _, entries := range exampleEntries(r) {
-				if q := s.questionFor(r, entries); q != nil {
+				if q := s.questionFor(r, entries, known); q != nil {
 					return q
 				}
 			}
@@ -259,15 +260,16 @@ func exampleEntries(r *limits.Rule) [][]weir.Entry {
 	return all
 }
 
-// questionFor returns a question with these entries if it meets a limit that can refuse it.
-func (s *guide) questionFor(r *limits.Rule, entries []weir.Entry) *exampleQuestion {
+// questionFor returns a question with these entries if it meets one of the known limits, of
+// which load shedding has none, that can refuse it.
+func (s *guide) questionFor(r *limits.Rule, entries []weir.Entry, known []*weir.Limit) *exampleQuestion {
 	for _, e := range entries {
 		if strings.ContainsFunc(e.Key+e.Value, unicode.IsControl) {
 			return nil
 		}
 	}
 	req := weir.Request{Domain: r.Domain, Descriptors: []weir.Descriptor{{Entries: entries}}, Lease: "example"}
-	ops := s.rules.set().Match(nil, &req)
+	ops := slices.DeleteFunc(s.rules.set().Match(nil, &req), func(o weir.Op) bool { return !slices.Contains(known, o.Limit) })
 	if !slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce || o.Role == weir.Own }) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rulesWith(s.shed, s.rules.live), Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: config.MachineName(), Logger: s.log,
+		Rules: s.rules.live, Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: config.MachineName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err

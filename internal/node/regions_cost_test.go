@@ -26,7 +26,7 @@ func TestCostsAcrossRegionsAreChecked(t *testing.T) {
 			{Region: "a", Store: "redis://a", Regions: []string{"b=redis://b", "c=redis://c"}},
 		} {
 			conf.Rules, conf.API.Domain = file, "api"
-			_, err := openRules(conf, &openedStore{}, nil, slog.New(slog.DiscardHandler))
+			_, err := openRules(conf, nil, &openedStore{}, nil, slog.New(slog.DiscardHandler))
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("cost %s, %q: %v, want %q", cost, conf.Regions, err, want)
 			}

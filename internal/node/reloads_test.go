@@ -29,7 +29,7 @@ func TestReloadsAreRemembered(t *testing.T) {
 	log := new(servertest.Log)
 	rule := func(limits string) string { return "domain: api\ndescriptors:\n" + limits }
 	put(rule("  - {key: a, limit: 2/hour}\n  - {key: b, limit: 7/day}\n"))
-	r, err := openRules(&config.Config{Store: "memory:", Rules: file, API: config.API{Domain: "api"}}, &openedStore{}, nil, slog.New(slog.NewTextHandler(log, nil)))
+	r, err := openRules(&config.Config{Store: "memory:", Rules: file, API: config.API{Domain: "api"}}, nil, &openedStore{}, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/shed"
 )
 
-// ruleSet is the limits that a node decides by, but those of load shedding: in words, of
-// routes, and of the rules files where there are any. A request must pass all. Safe for
-// concurrent use.
+// ruleSet is the limits that a node decides by: in words, of routes, of the rules files where
+// there are any, and of load shedding. A request must pass all. Safe for concurrent use.
 type ruleSet struct {
 	// live is the set of them all, which follows the files.
 	live *rules.Live
@@ -34,9 +34,10 @@ type ruleSet struct {
 	asked func(*limits.Set) func(*limits.Rule) bool
 }
 
-// openRules loads what conf names. store says whether a limit goes on counting at a
-// reload, form how front ends write the value of an entry.
-func openRules(conf *config.Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
+// openRules loads what conf names, and the limits of load shedding, nil for none. store says
+// whether a limit goes on counting at a reload, form how front ends write the value of an
+// entry.
+func openRules(conf *config.Config, sh *shed.Shedder, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
 	check, err := conf.LimitCheck()
 	if err != nil {
 		return nil, err
@@ -46,11 +47,15 @@ func openRules(conf *config.Config, store *openedStore, form func(key, value str
 		return nil, err
 	}
 	r := &ruleSet{words: w, hasFiles: conf.Rules != "", log: log}
+	layers := w.Layers
+	if sh != nil {
+		layers = append(slices.Clip(layers), sh.Layer())
+	}
 	if !r.hasFiles {
-		r.live = rules.Fixed(limits.NewSet(w.Layers...))
+		r.live = rules.Fixed(limits.NewSet(layers...))
 		return r, nil
 	}
-	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: w.Layers, Check: check, CheckCost: conf.CostCheck(), Restarts: store.restarts, EntryForm: form, Logger: log})
+	r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Layers: layers, Check: check, CheckCost: conf.CostCheck(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	return r, err
 }
 

@@ -135,7 +135,10 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
-	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+	if s.shed, err = config.OpenShedder(s.conf.Shed, s.store.check); err != nil {
+		return err
+	}
+	if s.rules, err = openRules(s.conf, s.shed, &s.store, s.identity.EntryForm, s.log); err != nil {
 		return err
 	}
 	if err = check.FindUnknownSource(s.rules.words, s.conf, s.identity.Resolver); err != nil {
@@ -143,9 +146,6 @@ func (s *Server) open() (err error) {
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
 	s.rules.asked = s.coverage.isAsked
-	if s.shed, err = config.OpenShedder(s.conf.Shed, s.store.check); err != nil {
-		return err
-	}
 	if err = s.openEvents(func() []string { return alarms(s.rules, s.analytics) }); err != nil {
 		return err
 	}

@@ -8,15 +8,6 @@ import (
 	"github.com/weirlimit/weir/shed"
 )
 
-// rulesWith returns the rules that a request must pass: those of the files and of the
-// limits in words, and those of the load shedder, if there is one.
-func rulesWith(sh *shed.Shedder, rs weir.Rules) weir.Rules {
-	if sh == nil {
-		return rs
-	}
-	return sh.With(rs)
-}
-
 // isShedLimit returns a function that reports whether a limit is one of the load
 // shedder's.
 func isShedLimit(sh *shed.Shedder) func(*weir.Limit) bool {

@@ -51,14 +51,14 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 		return nil, errors.Join(err, who.Close())
 	}
 	s.closers = closers{who.Close, s.store.Close}
-	if s.rules, err = openRules(s.conf, &s.store, who.EntryForm, s.log); err != nil {
-		return nil, err
-	}
 	if s.shed, err = config.OpenShedder(s.conf.Shed, s.store.check); err != nil {
 		return nil, err
 	}
+	if s.rules, err = openRules(s.conf, s.shed, &s.store, who.EntryForm, s.log); err != nil {
+		return nil, err
+	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: who, log: s.log}
-	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: rulesWith(s.shed, s.rules.live), Board: s.store.board, Logger: s.log})
+	s.overlay, err = overlay.New(context.Background(), overlay.Options{Rules: s.rules.live, Board: s.store.board, Logger: s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +71,8 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 // Close frees the parts of the trial. An error is of one that did not end.
 func (t *Trial) Close() error { return t.s.Close() }
 
-// Rules returns all that the gateway's requests are decided by.
-func (t *Trial) Rules() weir.Rules { return t.s.limiter.Rules() }
-
-// Limits returns the limits of the gateway's rules, and those in words.
-func (t *Trial) Limits() []limits.Ref { return t.s.rules.set().Refs() }
+// Set returns all that the gateway's requests are decided by.
+func (t *Trial) Set() *limits.Set { return t.s.rules.set() }
 
 // Domain returns the one that the gateway's requests belong to.
 func (t *Trial) Domain() string { return t.s.conf.API.Domain }

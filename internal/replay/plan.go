@@ -38,7 +38,7 @@ type plannedEntry struct {
 // "request.headers.X-Tenant"; they come before what is known of every log. Constants are
 // entries that have the same value in each request, by the key.
 func Try(set *limits.Set, domain string, fields, constants map[string]string) (*Tried, error) {
-	t := &Tried{Files: set.Files(), Rules: set, Limits: set.Refs()}
+	t := &Tried{Files: set.Files(), Set: set}
 	var err error
 	if t.Domain, err = set.Domain(domain); err != nil {
 		return nil, err

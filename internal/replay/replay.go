@@ -30,9 +30,8 @@ type Tried struct {
 	// Files are where it stands, Domain is the one that its requests belong to.
 	Files  []string
 	Domain string
-	// Rules decide, Limits are theirs.
-	Rules  weir.Rules
-	Limits []limits.Ref
+	// Set is what decides.
+	Set *limits.Set
 	// Ask fills the empty request with what the limits are asked about a line. It returns
 	// false for a line that none is asked about.
 	Ask func(r *weir.Request, l *accesslog.Line) bool

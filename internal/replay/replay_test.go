@@ -336,7 +336,7 @@ descriptors:
 		log := text(traffic(seed, 2000))
 		want := run(t, replay.Options{Rules: try(t, parse(t, src))}, log)
 		set := parse(t, src)
-		gateway := &replay.Tried{Files: []string{"rules.yaml"}, Domain: "d", Rules: set, Limits: set.Refs(), Ask: func(r *weir.Request, l *accesslog.Line) bool {
+		gateway := &replay.Tried{Files: []string{"rules.yaml"}, Domain: "d", Set: set, Ask: func(r *weir.Request, l *accesslog.Line) bool {
 			entry := func(key, value string) weir.Entry { return weir.Entry{Key: key, Value: value} }
 			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{entry("remote_address", l.Address)}},
 				weir.Descriptor{Entries: []weir.Entry{entry("path", l.Path()), entry("remote_address", l.Address)}})

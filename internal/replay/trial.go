@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -21,8 +20,10 @@ type trial struct {
 	store   *memory.Store
 	limiter *weir.Limiter
 	request *weir.Request
-	tallies map[*weir.Counters]*tally
-	order   []*tally
+	// meetsHeld: the request meets a limit on concurrency.
+	meetsHeld bool
+	tallies   map[*weir.Counters]*tally
+	order     []*tally
 
 	// sum is what is counted of requests.
 	sum                     Outcome
@@ -32,7 +33,7 @@ type trial struct {
 
 func newTrial(what *Tried, maxBytes int64) (*trial, error) {
 	t := &trial{Tried: what, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
-	for _, p := range what.Limits {
+	for _, p := range what.Set.Refs() {
 		one, err := newTally(p)
 		if err != nil {
 			return nil, err
@@ -42,24 +43,18 @@ func newTrial(what *Tried, maxBytes int64) (*trial, error) {
 	}
 	t.store = memory.New(memory.Options{MaxBytes: maxBytes, Now: t.clock.Load})
 	var err error
-	if t.limiter, err = weir.New(t.store, t, weir.Options{}); err != nil {
+	if t.limiter, err = weir.New(t.store, what.Set.Without(t.noteHeld), weir.Options{}); err != nil {
 		return nil, errors.Join(err, t.store.Close())
 	}
 	return t, nil
 }
 
-// Match implements weir.Rules: it is the set's, without limits on concurrency, for
-// a log does not tell when its requests ended.
-func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	from := len(dst)
-	dst = t.Rules.Match(dst, r)
-	rest := slices.DeleteFunc(dst[from:], func(o weir.Op) bool {
-		return o.Limit != nil && o.Limit.Traits()&weir.Leases != 0
-	})
-	if from+len(rest) < len(dst) {
-		t.sum.Unended++
-	}
-	return dst[:from+len(rest)]
+// noteHeld reports whether a limit is on concurrency, and notes that the request meets one: a
+// log does not tell when its requests ended.
+func (t *trial) noteHeld(l *weir.Limit) bool {
+	isHeld := l.Traits()&weir.Leases != 0
+	t.meetsHeld = t.meetsHeld || isHeld
+	return isHeld
 }
 
 // decide decides the request of a line, and reports whether it was refused.
@@ -73,7 +68,11 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 		r.Reset()
 		r.Domain = t.Domain
 	}
+	t.meetsHeld = false
 	d, err := t.limiter.Decide(context.Background(), r)
+	if t.meetsHeld {
+		t.sum.Unended++
+	}
 	if err != nil {
 		return false, err
 	}
@@ -111,9 +110,7 @@ func (t *trial) tally(ops []weir.Op, d weir.Decision) {
 		}
 		if one != last { // the parts of a limit stand side by side
 			one.met++
-			if op.Limit.Traits()&weir.Leases == 0 {
-				one.demand.add(hashOf(op.Key), t.now, op.Cost)
-			}
+			one.demand.add(hashOf(op.Key), t.now, op.Cost)
 			last = one
 		}
 		if op.Outcome != weir.Uncounted {

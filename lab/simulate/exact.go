@@ -55,7 +55,7 @@ func playExact(ctx context.Context, q *questions, s *slice, o *Options) (e *exac
 	clock.Store(epoch)
 	store := memory.New(memory.Options{MaxBytes: playBytes, Now: clock.Load})
 	defer func() { err = errors.Join(err, store.Close()) }()
-	limiter, err := weir.New(store, q, weir.Options{})
+	limiter, err := weir.New(store, q.set, weir.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func playExact(ctx context.Context, q *questions, s *slice, o *Options) (e *exac
 func measureFresh(ctx context.Context, q *questions) (bytes float64, err error) {
 	store := memory.New(memory.Options{MaxBytes: playBytes, Now: func() int64 { return epoch }})
 	defer func() { err = errors.Join(err, store.Close()) }()
-	limiter, err := weir.New(store, q, weir.Options{})
+	limiter, err := weir.New(store, q.set, weir.Options{})
 	if err != nil {
 		return 0, err
 	}

@@ -128,7 +128,7 @@ func (f *fleet) open(n *node, bytes int64, seed uint64) {
 	s, err := shared.New(line, shared.Options{Local: n.local, MaxBytes: bytes})
 	if err == nil {
 		n.store = s
-		n.limiter, err = weir.New(s, f.asks, weir.Options{})
+		n.limiter, err = weir.New(s, f.asks.set, weir.Options{})
 	}
 	if err != nil {
 		f.fail(err)

@@ -71,7 +71,7 @@ func measurePace(ctx context.Context, q *questions, o *Options, user func(i int)
 		return p, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	limiter, err := weir.New(store, q, weir.Options{})
+	limiter, err := weir.New(store, q.set, weir.Options{})
 	if err != nil {
 		return p, err
 	}

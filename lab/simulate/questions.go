@@ -14,6 +14,7 @@ import (
 // questions are the requests that meet a set of rules: one descriptor for each list of keys
 // that rules match.
 type questions struct {
+	// set is without limits on concurrency: the requests last no time.
 	set    *limits.Set
 	domain string
 	lists  []weir.KeyList
@@ -35,7 +36,7 @@ type value struct {
 
 // newQuestions returns the questions for rules that count in a mode.
 func newQuestions(set *limits.Set, o *Options) (q *questions, err error) {
-	q = &questions{set: set, values: map[string]*value{}}
+	q = &questions{set: set.Without(isHeld), values: map[string]*value{}}
 	if q.domain, err = set.Domain(o.Domain); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func newQuestions(set *limits.Set, o *Options) (q *questions, err error) {
 	for _, ref := range set.Refs() {
 		switch {
 		case ref.Domain != q.domain && ref.Domain != "":
-		case ref.Limit.Traits()&weir.Leases != 0:
+		case isHeld(ref.Limit):
 			q.leftOut = append(q.leftOut, ref.Limit.Name)
 		default:
 			q.limits = append(q.limits, ref.Limit)
@@ -69,6 +70,9 @@ func newQuestions(set *limits.Set, o *Options) (q *questions, err error) {
 	}
 	return q, nil
 }
+
+// isHeld reports whether requests hold a permit of the limit while they run.
+func isHeld(l *weir.Limit) bool { return l.Traits()&weir.Leases != 0 }
 
 // fix gives entries the values that were asked for, and takes out those that were not wanted.
 func (q *questions) fix(o *Options) error {
@@ -179,16 +183,6 @@ func (q *questions) fill(r *weir.Request, user int, choice uint64) {
 			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: entries})
 		}
 	}
-}
-
-// Match implements weir.Rules: it is the set's, without limits on concurrency, as the
-// requests last no time.
-func (q *questions) Match(dst []weir.Op, r *weir.Request) []weir.Op {
-	from := len(dst)
-	dst = q.set.Match(dst, r)
-	return append(dst[:from], slices.DeleteFunc(dst[from:], func(o weir.Op) bool {
-		return o.Limit != nil && o.Limit.Traits()&weir.Leases != 0
-	})...)
 }
 
 // leastShare is of how many units a node's share is at least that is counted on the node: of

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/limits"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/shed"
 )
@@ -364,7 +365,7 @@ func TestFleetShareIs503(t *testing.T) {
 	priority := atomic.Int64{}
 	priority.Store(int64(shed.Background))
 	var own *httplimit.Refusal
-	s := newSite(t, sh, httplimit.Options{
+	s := newSite(t, limits.NewSet(sh.Layer()), httplimit.Options{
 		Shed:        sh,
 		Descriptors: func(_ *http.Request, w *weir.Request) { w.Priority = int(priority.Load()) },
 		Refuse: func(w http.ResponseWriter, _ *http.Request, why *httplimit.Refusal) {

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/shed"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -62,6 +63,17 @@ func TestNew(t *testing.T) {
 }
 
 // What is refused for the service's sake is told as such.
+// beside is limits that requests meet before those of a set.
+type beside struct {
+	first weir.Limits
+	set   *limits.Set
+}
+
+// Match implements weir.Rules.
+func (b beside) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	return b.set.Match(b.first.Match(dst, r), r)
+}
+
 func TestShed(t *testing.T) {
 	rate, err := shed.ParseRate("2/hour")
 	if err != nil {
@@ -76,7 +88,7 @@ func TestShed(t *testing.T) {
 	if err := own.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := authorize.New(authorize.Options{Limiter: limiter(t, clocked.New(t), s.With(weir.Limits{own})), Shed: s})
+	a, err := authorize.New(authorize.Options{Limiter: limiter(t, clocked.New(t), beside{weir.Limits{own}, limits.NewSet(s.Layer())}), Shed: s})
 	if err != nil {
 		t.Fatal(err)
 	}

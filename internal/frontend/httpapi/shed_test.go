@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -108,7 +109,7 @@ func TestPriorityOfChecksWithoutOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv := serveRules(t, clocked.New(t), s, httpapi.Options{Priority: priority})
+		srv := serveRules(t, clocked.New(t), limits.NewSet(s.Layer()), httpapi.Options{Priority: priority})
 		passed := 0
 		for range 12 {
 			if _, got := post(t, srv.URL, path, body); strings.Contains(got, `"allowed":true`) {

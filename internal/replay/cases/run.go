@@ -34,8 +34,8 @@ type Failure struct {
 // Gateway makes requests of limits out of those over HTTP, as the gateway of a
 // configuration does.
 type Gateway interface {
-	// Rules returns what the requests are decided by.
-	Rules() weir.Rules
+	// Set returns what the requests are decided by.
+	Set() *limits.Set
 	// Ask fills r, which is empty, with what limits are to decide about h. Where none
 	// decides, asked is false; problem is then why h is refused, empty if it is not.
 	Ask(r *weir.Request, h *http.Request) (asked bool, problem string)
@@ -56,13 +56,10 @@ func Run(name string, gw Gateway) ([]Result, error) {
 		return nil, err
 	}
 	var set *limits.Set
-	var by weir.Rules
 	if gw != nil {
-		by = gw.Rules()
+		set = gw.Set()
 	} else if set, err = f.load(rules.Options{}); err != nil {
 		return nil, err
-	} else {
-		by = set
 	}
 	var out []Result
 	for i := range f.Cases {
@@ -73,7 +70,7 @@ func Run(name string, gw Gateway) ([]Result, error) {
 			domain, err = set.Domain(cmp.Or(c.Domain, f.Domain))
 		}
 		if err == nil {
-			r.Failures, err = c.play(gw, by, domain, f.At)
+			r.Failures, err = c.play(gw, set, domain, f.At)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: case %q: %w", f.name, c.line, c.Name, err)
@@ -86,13 +83,13 @@ func Run(name string, gw Gateway) ([]Result, error) {
 // smallest is the memory of a case, which has few keys.
 const smallest = memory.MinBytes
 
-// play plays a case by a gateway, or where that is nil by rules of a domain.
-func (c *Case) play(gw Gateway, by weir.Rules, domain string, at time.Time) (failures []Failure, err error) {
+// play plays a case by a gateway, or where that is nil by the set alone, of a domain.
+func (c *Case) play(gw Gateway, set *limits.Set, domain string, at time.Time) (failures []Failure, err error) {
 	var now atomic.Int64 // the store looks at it by itself too
 	now.Store(at.UnixMicro())
 	store := memory.New(memory.Options{MaxBytes: smallest, Now: now.Load})
 	defer func() { err = errors.Join(err, store.Close()) }()
-	limiter, err := weir.New(store, by, weir.Options{})
+	limiter, err := weir.New(store, set, weir.Options{})
 	if err != nil {
 		return nil, err
 	}
