@@ -6,7 +6,7 @@
 // request costs a few look-ups per entry, however many rules there are, and allocates
 // nothing. [Set.Explain] says why a request meets what it meets.
 //
-//	rules files, limits in words, limits of routes     loaders
+//	rules files, words, routes, load shedding          loaders
 //	                     |
 //	                 limits.Set                        the one matcher
 //	                     |

@@ -25,7 +25,7 @@ func TestBusyIsToldAs503(t *testing.T) {
 	o := onNode(1)
 	o.InFlight.RetryAfter = 3 * time.Second
 	rec := problem(newShedder(t, o).Busy())
-	const want = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary reduced capacity","status":503,` +
+	const want = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary reduced capacity","status":503,"code":"UNAVAILABLE",` +
 		`"detail":"this node has as many requests under way as it takes of this priority; try again later","retry_after":3}`
 	if rec.Code != 503 || rec.Body.String() != want || rec.Header().Get("Retry-After") != "3" || rec.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("got %d %v\n%s", rec.Code, rec.Header(), rec.Body)
