@@ -33,6 +33,7 @@ func (w *wire) Settle(_ context.Context, handle string, actual int64) (Settlemen
 	return w.settle(handle, actual)
 }
 func (w *wire) Acquire(_ context.Context, k Check) (Decision, error) { return w.acquire(k) }
+func (w *wire) Renew(_ context.Context, k Check) (Decision, error)   { return w.acquire(k) }
 func (w *wire) Release(_ context.Context, k Check) (bool, error)     { return true, w.release(k) }
 func (w *wire) Close() error                                         { return nil }
 

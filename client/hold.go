@@ -86,9 +86,14 @@ func (c *Client) Acquire(ctx context.Context, k Check) (Lease, Decision, error) 
 		// released.
 		k.Lease = rand.Text()
 	}
+	return c.keep(ctx, k, c.opt.Wire.Acquire)
+}
+
+// keep asks for a lease.
+func (c *Client) keep(ctx context.Context, k Check, ask func(context.Context, Check) (Decision, error)) (Lease, Decision, error) {
 	l := Lease{remote: true}
 	var d Decision
-	err := c.hold(ctx, &k, &d, &l, c.opt.Wire.Acquire)
+	err := c.hold(ctx, &k, &d, &l, ask)
 	if err != nil {
 		return Lease{}, Decision{}, err
 	}
@@ -103,10 +108,13 @@ func (c *Client) Acquire(ctx context.Context, k Check) (Lease, Decision, error) 
 	return l, d, nil
 }
 
-// Renew holds a lease for another period, and charges other limits that the
-// check meets again. A decision that refuses says that it was lost.
+// Renew holds a lease for another period, or takes it anew if it was lost and there is
+// room; no other limit is charged. A decision that refuses says that it was lost.
 func (c *Client) Renew(ctx context.Context, l Lease) (Lease, Decision, error) {
-	next, d, err := c.Acquire(ctx, l.Check)
+	if l.Check.Lease == "" {
+		return c.Acquire(ctx, l.Check)
+	}
+	next, d, err := c.keep(ctx, l.Check, c.opt.Wire.Renew)
 	if next.Check.Lease != "" {
 		next.remote, next.local = next.remote || l.remote, next.local || l.local
 	}

@@ -154,6 +154,10 @@ func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
 	return w.decide(ctx, "/v1/acquire", c)
 }
 
+func (w *httpWire) Renew(ctx context.Context, c Check) (Decision, error) {
+	return w.decide(ctx, "/v1/renew", c)
+}
+
 func (w *httpWire) Release(ctx context.Context, c Check) (bool, error) {
 	var res struct {
 		Released *bool `json:"released"`

@@ -25,6 +25,9 @@ type Wire interface {
 	Settle(ctx context.Context, handle string, actual int64) (Settlement, error)
 	// Acquire takes or renews the lease c.Lease.
 	Acquire(ctx context.Context, c Check) (Decision, error)
+	// Renew keeps it, or takes it anew if it was lost and there is room, and charges no
+	// other limit.
+	Renew(ctx context.Context, c Check) (Decision, error)
 	// Release ends it, and reports whether it was held.
 	Release(ctx context.Context, c Check) (released bool, err error)
 	// Close ends idle connections.

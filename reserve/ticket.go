@@ -8,18 +8,15 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/micros"
 )
 
 // MaxHandle is the longest handle, in bytes.
 const MaxHandle = 8 << 10
 
-// Bounds on what a ticket holds.
-const (
-	maxCharges     = 64
-	maxDescriptors = 64
-	maxEntries     = 64
-)
+// maxCharges is how many charges a ticket holds at most.
+const maxCharges = 64
 
 // version is the first byte of every ticket that names a node. Another layout gets
 // another. Those of version 2 name none, and of version 1 neither their region nor when and
@@ -137,24 +134,8 @@ func (t *ticket) append(b []byte) []byte {
 	}
 	b = append(b, t.id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.expires))
-	b = appendString(b, t.region)
-	b = appendString(b, r.Domain)
-	b = binary.AppendVarint(b, r.Cost)
-	b = binary.AppendVarint(b, int64(r.Priority))
-	b = binary.AppendUvarint(b, uint64(len(r.Descriptors)))
-	for _, d := range r.Descriptors {
-		peek := byte(0)
-		if d.Peek {
-			peek = 1
-		}
-		b = append(b, peek)
-		b = binary.AppendVarint(b, d.Cost)
-		b = binary.AppendUvarint(b, uint64(len(d.Entries)))
-		for _, e := range d.Entries {
-			b = appendString(b, e.Key)
-			b = appendString(b, e.Value)
-		}
-	}
+	b = checks.AppendText(b, t.region)
+	b = checks.AppendRequest(b, r)
 	b = binary.AppendUvarint(b, uint64(len(t.charges)))
 	for _, c := range t.charges {
 		b = binary.LittleEndian.AppendUint64(b, c.identity)
@@ -167,96 +148,31 @@ func (t *ticket) append(b []byte) []byte {
 	return b
 }
 
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// scanner reads what append wrote. After the first fault it reads zeros.
-type scanner struct {
-	b   []byte
-	bad bool
-}
-
 // parse reads a ticket; ok is false unless b is exactly one.
 func parse(b []byte) (t ticket, ok bool) {
-	s := scanner{b: b}
-	v := s.byte()
+	s := checks.Scanner{Left: b}
+	v := s.Byte()
 	if v < 1 || v > version {
 		return ticket{}, false
 	}
 	if v > 2 {
-		t.node = uint64(s.word())
+		t.node = uint64(s.Word())
 	}
-	copy(t.id[:], s.bytes(len(t.id)))
-	t.expires = s.word()
+	copy(t.id[:], s.Bytes(len(t.id)))
+	t.expires = s.Word()
 	if v > 1 {
-		t.region = s.string()
+		t.region = s.Text()
 	}
-	r := &weir.Request{Domain: s.string()}
-	r.Cost = s.varint()
-	r.Priority = int(s.varint())
-	for range s.count(maxDescriptors) {
-		d := weir.Descriptor{Peek: s.byte() == 1, Cost: s.varint()}
-		for range s.count(maxEntries) {
-			d.Entries = append(d.Entries, weir.Entry{Key: s.string(), Value: s.string()})
-		}
-		r.Descriptors = append(r.Descriptors, d)
-	}
-	for range s.count(maxCharges) {
-		c := charge{identity: uint64(s.word()), receipt: s.varint(), cost: s.varint()}
+	t.request = s.Request()
+	for range s.Count(maxCharges) {
+		c := charge{identity: uint64(s.Word()), receipt: s.Varint(), cost: s.Varint()}
 		if v > 1 {
-			c.charged, c.count, c.period = s.varint(), s.varint(), s.varint()
+			c.charged, c.count, c.period = s.Varint(), s.Varint(), s.Varint()
 		}
 		t.charges = append(t.charges, c)
 	}
-	t.request = r
-	return t, !s.bad && len(s.b) == 0
+	return t, !s.Bad && len(s.Left) == 0
 }
-
-func (s *scanner) bytes(n int) []byte {
-	if s.bad || n > len(s.b) {
-		s.bad = true
-		return nil
-	}
-	b := s.b[:n]
-	s.b = s.b[n:]
-	return b
-}
-
-func (s *scanner) byte() byte {
-	if b := s.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (s *scanner) word() int64 {
-	if b := s.bytes(8); b != nil {
-		return int64(binary.LittleEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (s *scanner) varint() int64 {
-	n, size := binary.Varint(s.b)
-	if s.bytes(max(size, 0)); size <= 0 || s.bad {
-		s.bad = true
-		return 0
-	}
-	return n
-}
-
-// count reads how many of something follow, at most most.
-func (s *scanner) count(most int) int {
-	n, size := binary.Uvarint(s.b)
-	if s.bytes(max(size, 0)); size <= 0 || s.bad || n > uint64(most) {
-		s.bad = true
-		return 0
-	}
-	return int(n)
-}
-
-func (s *scanner) string() string { return string(s.bytes(s.count(MaxHandle))) }
 
 // signer turns tickets into handles and back.
 type signer struct{ key []byte }

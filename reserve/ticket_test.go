@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 )
 
@@ -33,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		if !ok || !bytes.Equal(again.append(nil), got.append(nil)) {
 			t.Fatalf("%x: reads as %+v, then as %+v", b, got, again)
 		}
-		if len(got.charges) > maxCharges || len(got.request.Descriptors) > maxDescriptors {
+		if len(got.charges) > maxCharges || len(got.request.Descriptors) > checks.MaxDescriptors {
 			t.Fatalf("%x: bounds are not kept", b)
 		}
 	})
@@ -44,7 +45,7 @@ func appendFirst(t *ticket) []byte {
 	r := t.request
 	b := append([]byte{1}, t.id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.expires))
-	b = appendString(b, r.Domain)
+	b = checks.AppendText(b, r.Domain)
 	b = binary.AppendVarint(b, r.Cost)
 	b = binary.AppendVarint(b, int64(r.Priority))
 	b = binary.AppendUvarint(b, uint64(len(r.Descriptors)))
@@ -52,7 +53,7 @@ func appendFirst(t *ticket) []byte {
 		b = binary.AppendVarint(append(b, byte(0)), d.Cost)
 		b = binary.AppendUvarint(b, uint64(len(d.Entries)))
 		for _, e := range d.Entries {
-			b = appendString(appendString(b, e.Key), e.Value)
+			b = checks.AppendText(checks.AppendText(b, e.Key), e.Value)
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(t.charges)))

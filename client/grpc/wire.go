@@ -129,6 +129,15 @@ func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, er
 	return decodeDecision(res.GetDecision())
 }
 
+// Renew implements client.Wire.
+func (w *wire) Renew(ctx context.Context, k client.Check) (client.Decision, error) {
+	res, err := w.service.Renew(ctx, &weirpb.RenewRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
+	if err != nil {
+		return client.Decision{}, problem(err)
+	}
+	return decodeDecision(res.GetDecision())
+}
+
 func (w *wire) Release(ctx context.Context, k client.Check) (bool, error) {
 	res, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
 	return res.GetReleased(), problem(err)

@@ -162,13 +162,17 @@ export class Client {
   /** acquire takes a permit of the concurrency limits that a check meets, until release. */
   async acquire(check, options) {
     // Named here: a lease whose response is lost can be released.
-    check = { ...check, lease: check.lease || randomUUID() };
+    return this.#keep("/v1/acquire", { ...check, lease: check.lease || randomUUID() }, options);
+  }
+
+  /** #keep asks a path for a lease. */
+  async #keep(path, check, options) {
     const body = this.#write(check);
     const limits = this.#limits(options);
     let decision;
     let remote = true;
     try {
-      decision = await this.#call("/v1/acquire", body, MAX_RESPONSE, limits, readDecision);
+      decision = await this.#call(path, body, MAX_RESPONSE, limits, readDecision);
     } catch (err) {
       decision = await this.#without(err, check, false);
       remote = err.sent;
@@ -177,9 +181,12 @@ export class Client {
     return { decision, lease: decision.allowed ? { check, remote } : null };
   }
 
-  /** renew holds a lease for another period. A decision that refuses says that it was lost. */
+  /**
+   * renew holds a lease for another period, and charges no other limit. A decision that
+   * refuses says that it was lost.
+   */
   async renew(lease, options) {
-    const next = await this.acquire(lease.check, options);
+    const next = await this.#keep("/v1/renew", lease.check, options);
     if (next.lease) next.lease.remote ||= lease.remote;
     return next;
   }

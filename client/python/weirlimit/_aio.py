@@ -76,10 +76,10 @@ class AsyncClient:
         return await self._run(self._core.settle(reservation.handle, None, timeout))
 
     async def acquire(self, check: Union[Check, Mapping[str, str]], timeout: Optional[float] = None) -> Tuple[Decision, Optional[Lease]]:
-        return await self._run(self._core.acquire(as_check(check), False, timeout))
+        return await self._run(self._core.acquire(as_check(check), timeout))
 
     async def renew(self, lease: Lease, timeout: Optional[float] = None) -> Tuple[Decision, Optional[Lease]]:
-        return await self._run(self._core.acquire(lease.check, lease.remote, timeout))
+        return await self._run(self._core.renew(lease, timeout))
 
     async def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> bool:
         return await self._run(self._core.release(lease, timeout))

@@ -83,11 +83,11 @@ class Client:
 
     def acquire(self, check: Union[Check, Mapping[str, str]], timeout: Optional[float] = None) -> Tuple[Decision, Optional[Lease]]:
         """Takes a permit of the concurrency limits that a check meets; the lease is None if the decision refuses."""
-        return self._run(self._core.acquire(as_check(check), False, timeout))
+        return self._run(self._core.acquire(as_check(check), timeout))
 
     def renew(self, lease: Lease, timeout: Optional[float] = None) -> Tuple[Decision, Optional[Lease]]:
-        """Holds a lease for another period."""
-        return self._run(self._core.acquire(lease.check, lease.remote, timeout))
+        """Holds a lease for another period, and charges no other limit."""
+        return self._run(self._core.renew(lease, timeout))
 
     def release(self, lease: Optional[Lease], timeout: Optional[float] = None) -> bool:
         """Ends a lease, and reports whether it was held; None, or one that nobody holds, is no error."""

@@ -148,19 +148,25 @@ class Core:
                 self._refusals.forget()
         return s
 
-    def acquire(self, check: Check, held: bool, timeout: Optional[float]) -> Steps:
+    def acquire(self, check: Check, timeout: Optional[float]) -> Steps:
         # Named here: a lease whose response is lost can be released.
-        check = replace(check, lease=check.lease or secrets.token_hex(16))
+        return self._keep("/v1/acquire", Lease(replace(check, lease=check.lease or secrets.token_hex(16)), False), timeout)
+
+    def renew(self, lease: Lease, timeout: Optional[float]) -> Steps:
+        return self._keep("/v1/renew", lease, timeout)
+
+    def _keep(self, path: str, lease: Lease, timeout: Optional[float]) -> Steps:
+        check = lease.check
         body = write_check(check, self.opt.domain)
         remote = True
         try:
-            d = yield from self._call("/v1/acquire", body, _MAX_RESPONSE, self.end(timeout), read_decision)
+            d = yield from self._call(path, body, _MAX_RESPONSE, self.end(timeout), read_decision)
         except UnavailableError as err:
             d = yield from self._without(err, check, False)
             remote = err.sent
             if remote and not d.allowed:
                 self._count("lost_leases")
-        return d, Lease(check, remote or held) if d.allowed else None
+        return d, Lease(check, remote or lease.remote) if d.allowed else None
 
     def release(self, lease: Optional[Lease], timeout: Optional[float]) -> Steps:
         def read(res: Any) -> bool:

@@ -49,7 +49,17 @@ func questionOf(in *weirpb.CheckRequest) *question {
 
 // fill makes req the request that q asks about.
 func (s *Service) fill(req *weir.Request, q *question) *fault {
-	if f := s.head(req, q.domain, q.cost, q.priority, q.peek, q.lease); f != nil {
+	held := checks.ReadLease(q.lease)
+	if held != nil && q.holds {
+		req.Lease, req.Domain, req.Cost, req.Facts = held.Lease, held.Domain, held.Cost, checks.Facts(req)
+		req.Descriptors = append(req.Descriptors, held.Descriptors...)
+		return nil
+	}
+	name := q.lease
+	if held != nil {
+		name = held.Lease
+	}
+	if f := s.head(req, q.domain, q.cost, q.priority, q.peek, name); f != nil {
 		return f
 	}
 	switch {
@@ -57,6 +67,8 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 		return &fault{"cost", "must be at least 1: looking holds nothing"}
 	case q.holds && q.lease == "":
 		return &fault{"lease", "is missing"}
+	case q.holds && len(q.descriptors) == 0:
+		return &fault{"descriptors", checks.NoLeaseText}
 	case len(q.descriptors) == 0 || len(q.descriptors) > checks.MaxDescriptors:
 		return &fault{"descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors)}
 	}

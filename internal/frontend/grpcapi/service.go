@@ -112,7 +112,7 @@ func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weir
 	}
 	out := &weirpb.AcquireResponse{Decision: decision(req, d)}
 	if d.Allowed() {
-		out.Lease = req.Lease
+		out.Lease = checks.WriteLease(req)
 	}
 	return out, nil
 }
@@ -125,17 +125,9 @@ func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.R
 		return nil, err
 	}
 	defer s.limiter.Recycle(req)
-	var ops []weir.Op
-	for _, o := range s.limiter.Match(req) {
-		if o.Limit.Traits()&weir.Leases != 0 && o.Role != weir.Deny {
-			ops = append(ops, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: o.Role})
-		}
-	}
-	d := weir.AllowUnlimited()
-	if len(ops) > 0 {
-		if d, err = s.limiter.Apply(ctx, ops); err != nil {
-			return nil, s.undecided(err)
-		}
+	ops, d, err := admit.Renew(ctx, s.limiter, req)
+	if err != nil {
+		return nil, s.undecided(err)
 	}
 	out := decisionOf(req, ops, d)
 	out.Guarantee = guarantee(d.Guarantee())

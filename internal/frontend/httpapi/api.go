@@ -2,7 +2,7 @@
 //
 // POST /shouldAllowRequest asks about one client and answers
 // {"allowed":true} or {"allowed":false}. The paths under /v1 say more, about
-// any descriptors: check, peek, reserve, commit, cancel, acquire, release, and
+// any descriptors: check, peek, reserve, commit, cancel, acquire, renew, release, and
 // for operators inspect, reset, grant, ban, allow, override, mode, modes, audit,
 // shed, rules and explain.
 // /openapi.json describes all of them.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // decisions answers checks. Nothing on their path may allocate without need.
@@ -18,6 +19,7 @@ func (d *decisions) routes() routes {
 		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may, d.check)},
 		"/v1/peek":            {"POST": d.queries.answers(maxBatchBody, may, d.peek)},
 		"/v1/acquire":         {"POST": d.queries.answers(maxSmallBody, mayLease|mayStrict|mustSpend, d.acquire)},
+		"/v1/renew":           {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.renew)},
 		"/v1/release":         {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.release)},
 	}
 }
@@ -66,7 +68,7 @@ func (d *decisions) checkAll(c *call, r *http.Request) error {
 }
 
 // acquire answers /v1/acquire: a check under a lease, which is made up if the
-// body names none. Acquiring again under the same lease renews it.
+// body names none.
 func (d *decisions) acquire(c *call, r *http.Request) error {
 	req := c.query.reqs[0]
 	decision, err := admit.Acquire(r.Context(), d.queries.limiter, req)
@@ -75,9 +77,20 @@ func (d *decisions) acquire(c *call, r *http.Request) error {
 	}
 	c.out = appendDecision(append(c.out[:0], '{'), req, decision)
 	if decision.Allowed() {
-		c.out = appendText(append(c.out, `,"lease":`...), req.Lease)
+		c.out = appendText(append(c.out, `,"lease":`...), checks.WriteLease(req))
 	}
 	c.out = append(c.out, '}')
+	return nil
+}
+
+// renew answers /v1/renew.
+func (d *decisions) renew(c *call, r *http.Request) error {
+	req := c.query.reqs[0]
+	ops, decision, err := admit.Renew(r.Context(), d.queries.limiter, req)
+	if err != nil {
+		return err
+	}
+	c.out = append(appendAnswer(append(c.out[:0], '{'), req, ops, decision, decision.Guarantee()), '}')
 	return nil
 }
 

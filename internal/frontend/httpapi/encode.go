@@ -14,6 +14,11 @@ import (
 // appendDecision appends the members that tell d and what r met, without the
 // braces, so that more can follow.
 func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
+	return appendAnswer(b, r, r.Ops(), d, r.Guarantee())
+}
+
+// appendAnswer is appendDecision for ops that are not r's own.
+func appendAnswer(b []byte, r *weir.Request, ops []weir.Op, d weir.Decision, g weir.Guarantee) []byte {
 	b = appendBool(b, `"allowed":`, d.Allowed())
 	b = appendBool(b, `,"soft":`, d.Allowed() && r.Soft())
 	b = appendBool(b, `,"borrowed":`, d.Allowed() && r.Borrowed())
@@ -35,8 +40,8 @@ func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
 	}
 	b = appendSeconds(append(b, `,"retry_after":`...), d.RetryAfter)
 	b = appendSeconds(append(b, `,"reset_after":`...), d.ResetAfter)
-	b = appendGuarantee(append(b, `,"guarantee":`...), r.Guarantee())
-	return append(appendOps(append(b, `,"limits":[`...), r.Ops(), false), ']')
+	b = appendGuarantee(append(b, `,"guarantee":`...), g)
+	return append(appendOps(append(b, `,"limits":[`...), ops, false), ']')
 }
 
 // appendOps appends what each op said; with keys, the name of its counter too.

@@ -37,18 +37,19 @@ func TestLeases(t *testing.T) {
 			t.Fatalf("release of %s by %s: %d %s, want %s", lease, user, status, got, want)
 		}
 	}
-	if got := acquire(`,"lease":"mine"`, true); got != "mine" {
-		t.Errorf("the lease is %q, want mine", got)
+	mine := acquire(`,"lease":"mine"`, true)
+	if again := acquire(`,"lease":"mine"`, true); again != mine {
+		t.Errorf("the lease is %q, and again %q", mine, again)
 	}
-	acquire(`,"lease":"mine"`, true) // again is the same one
+	acquire(`,"lease":"`+mine+`"`, true) // is it too
 	made := acquire("", true)
 	if len(made) < 20 {
 		t.Errorf("a lease of %q is easily guessed", made)
 	}
 	acquire("", false)
-	release("bob", made, "false") // of another key
+	release("bob", "mine", "false") // of another key
 	release("ann", "other", "false")
-	release("ann", made, "true")
+	release("bob", made, "true") // the lease knows better
 	release("ann", made, "false")
 	acquire(`,"lease":"other"`, true)
 	acquire("", false)
@@ -61,6 +62,46 @@ func TestLeases(t *testing.T) {
 	rejected(t, srv.URL, "/v1/acquire", `{"descriptors":[{"entries":{"user":"ann"}}],"peek":true}`, 400, "#/peek", "unknown")
 	rejected(t, srv.URL, "/v1/check", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 400, "#/lease", "/v1/acquire")
 	rejected(t, srv.URL, "/shouldAllowRequest", `{"clientId":"ann"}`, 400, "#/lease", "/v1/acquire")
+}
+
+// What was acquired is renewed and released by its lease alone, whatever it was that it was
+// acquired by, and who names a lease can give all of it.
+func TestALeaseAlone(t *testing.T) {
+	store := clocked.New(t)
+	places := named("places", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 5, Period: time.Minute})
+	calls := named("calls", weir.PerDay(100, algorithm.FixedWindow))
+	srv := serve(t, store, weir.Limits{places, calls}, httpapi.Options{})
+	ask := func(path, body, want string) (lease string) {
+		t.Helper()
+		status, got := post(t, srv.URL, path, body)
+		var answer struct{ Lease string }
+		if err := json.Unmarshal([]byte(got), &answer); err != nil || status != 200 || !strings.Contains(got, want) {
+			t.Fatalf("%s %s: got %d %s, want %s (%v)", path, body, status, got, want, err)
+		}
+		return answer.Lease
+	}
+	const acquired = `{"domain":"shop","descriptors":[{"entries":{"user":"ann"},"cost":5}],"cost":3`
+	lease := ask("/v1/acquire", acquired+`}`, `"allowed":true`)
+	ask("/v1/peek", acquired+`,"lease":"x"}`, `"count":5,"burst":5,"period":60,"algorithm":"concurrency"},"remaining":0,`)
+	for range 3 { // past the period: it is kept
+		store.Advance(40 * time.Second)
+		ask("/v1/renew", `{"lease":"`+lease+`"}`, `"allowed":true`)
+	}
+	ask("/v1/release", `{"lease":"`+lease+`"}`, `{"released":true}`)
+	ask("/v1/release", `{"lease":"`+lease+`"}`, `{"released":false}`)
+	ask("/v1/peek", `{"domain":"shop","descriptors":[{"entries":{"user":"ann"}}],"lease":"x"}`, `"name":"calls","count":100,"burst":100,"period":86400,"algorithm":"fixed_window"},"role":"enforce","cost":1,"allowed":true,"charged":false,"remaining":95,`)
+	ask("/v1/renew", `{"lease":"`+lease+`"}`, `"allowed":true`) // there is room
+	other := ask("/v1/acquire", `{"descriptors":[{"entries":{"user":"bob"}}],"lease":"job 7"}`, `"allowed":true`)
+	ask("/v1/renew", `{"descriptors":[{"entries":{"user":"bob"}}],"lease":"job 7"}`, `"allowed":true`)
+	ask("/v1/release", `{"lease":"`+other+`"}`, `{"released":true}`)
+	ask("/v1/release", `{"descriptors":[{"entries":{"user":"bob"}}],"lease":"job 7"}`, `{"released":false}`)
+
+	rejected(t, srv.URL, "/v1/release", `{"lease":"job 7"}`, 400, "#/descriptors", "is missing: a lease that its client named")
+	rejected(t, srv.URL, "/v1/renew", `{"lease":"job 7"}`, 400, "#/descriptors", "is missing: a lease that its client named")
+	rejected(t, srv.URL, "/v1/renew", `{"descriptors":[{"entries":{"user":"bob"}}]}`, 400, "#/lease", "is missing")
+	rejected(t, srv.URL, "/v1/release", `{"lease":"`+lease[:len(lease)-4]+`"}`, 400, "#/descriptors", "is missing")
+	rejected(t, srv.URL, "/v1/release", `{"lease":"`+strings.Repeat("x", 300)+`"}`, 400, "#/lease", "at most 256 bytes, has 300")
+	rejected(t, srv.URL, "/v1/release", `{"lease":"`+strings.Repeat("x", 9000)+`"}`, 400, "#/lease", "at most 8192 bytes")
 }
 
 func TestReservations(t *testing.T) {

@@ -114,6 +114,8 @@ type query struct {
 	// typed are the entries as they came where front ends write them in another form,
 	// which is then in their place.
 	typed []weir.Entry
+	// held is what the lease was acquired by, if it says that.
+	held *weir.Request
 	// client is a name in events in place of descriptors.
 	client string
 	// notCovered says what a ban does not refuse.
@@ -221,10 +223,15 @@ func (qs *queries) readCheck(c *call, s shape) {
 		q.reqs = append(q.reqs[:0], q.reqs[1:]...)
 		qs.limiter.Recycle(req)
 		return
-	case seen&(seenDescriptors|seenClient) == 0:
-		r.failMissing("descriptors")
 	case s&mustLease != 0 && seen&seenLease == 0:
 		r.failMissing("lease")
+	case s&mustLease != 0 && q.held != nil: // it alone says what is released
+		req.Domain, req.Cost, req.Verb = q.held.Domain, q.held.Cost, weir.Spend
+		req.Descriptors = append(req.Descriptors[:0], q.held.Descriptors...)
+	case s&mustLease != 0 && seen&seenDescriptors == 0:
+		r.err = &inputError{checks.NoLeaseText, "#/descriptors"}
+	case seen&(seenDescriptors|seenClient) == 0:
+		r.failMissing("descriptors")
 	}
 	if !q.batch {
 		q.seen |= seen
@@ -253,7 +260,12 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 			req.Verb = weir.Peek
 		}
 	case seenLease:
-		req.Lease = r.str(1, maxLease)
+		req.Lease = r.str(1, checks.MaxWrittenLease)
+		if q.held = checks.ReadLease(req.Lease); q.held != nil {
+			req.Lease = q.held.Lease
+		} else if len(req.Lease) > maxLease {
+			r.fail("must have at most " + strconv.Itoa(maxLease) + " bytes, has " + strconv.Itoa(len(req.Lease)))
+		}
 	case seenChecks:
 		q.batch = true
 		r.array(func(i int) {

@@ -106,10 +106,12 @@ func readOptions(r *weir.Request, cmd *command, i int, may options) string {
 		value := cmd.at(i + 1)
 		switch words[at].when {
 		case mayLease:
-			if len(value) == 0 || len(value) > checks.MaxLease {
+			r.Lease = text(value)
+			if held := checks.ReadLease(r.Lease); held != nil {
+				r.Lease = held.Lease
+			} else if len(value) == 0 || len(value) > checks.MaxLease {
 				return fmt.Sprintf("LEASE must have 1 to %d bytes", checks.MaxLease)
 			}
-			r.Lease = text(value)
 		case mayCost:
 			v, ok := parseInt(value)
 			if !ok || v < 0 || v > weir.MaxCost {

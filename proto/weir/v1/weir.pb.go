@@ -1356,7 +1356,8 @@ type AcquireRequest struct {
 	Descriptors []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	Cost        *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // at least 1
 	Priority    *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// Made up if it is empty. Acquiring again under the same lease renews it.
+	// A name, or what was answered before. Made up if it is empty. Acquiring again under
+	// the same lease renews it.
 	Lease         string `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
 	Strict        bool   `protobuf:"varint,6,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1436,9 +1437,11 @@ func (x *AcquireRequest) GetStrict() bool {
 }
 
 type AcquireResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Decision      *Decision              `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"` // empty when refused
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Decision *Decision              `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Renews and releases what was acquired, by itself and on any node. It is neither
+	// signed nor encrypted. Empty when refused.
+	Lease         string `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1488,11 +1491,13 @@ func (x *AcquireResponse) GetLease() string {
 }
 
 type RenewRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in AcquireRequest, and so are the others
-	Descriptors   []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
-	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	Lease         string                 `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"` // as it was acquired
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Domain      string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in AcquireRequest, and so are cost and descriptors, for a name
+	Descriptors []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	Cost        *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// What was answered, which says the rest; or the name that was given, with the same
+	// descriptors and cost.
+	Lease         string `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1601,10 +1606,10 @@ func (x *RenewResponse) GetDecision() *Decision {
 
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in AcquireRequest, and so are the others
+	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in RenewRequest, and so are the others
 	Descriptors   []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	Lease         string                 `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"` // as it was acquired
+	Lease         string                 `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
