@@ -47,6 +47,7 @@ type keyQuestion struct {
 	Seconds *int64 `json:"seconds,omitempty"`
 	Rate    string `json:"rate,omitempty"`
 	Burst   int64  `json:"burst,omitempty"`
+	End     bool   `json:"end,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }
 
@@ -184,7 +185,7 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	case "ban", "allow":
 		q.Seconds, err = wholeSeconds(value)
 	case "unban", "disallow":
-		q.Seconds = new(int64)
+		q.End = true
 	case "override":
 		if err = c.override(&q, value); c.Remove {
 			did = "has its limit as it was"
@@ -228,7 +229,7 @@ func (c *keyCmd) override(q *keyQuestion, value string) (err error) {
 		if value != "" || c.Burst != 0 || c.For != "" {
 			return errors.New("--remove takes no limit, --burst or --for")
 		}
-		q.Rate = "none"
+		q.End = true
 		return nil
 	}
 	if _, err := rules.ParseRate(value); err != nil {

@@ -65,6 +65,7 @@ type Config struct {
 // API configures what the HTTP API's questions mean.
 type API struct {
 	Domain         string        `yaml:"domain" name:"api-domain" kong:"-" default:"api" placeholder:"NAME" help:"Domain of /shouldAllowRequest. Its requests have the entry client_id."`
+	Strict         bool          `yaml:"strict" name:"api-strict" kong:"-" help:"Answer an error to requests of the HTTP API, gRPC and Redis clients that meet no rule, or have a descriptor that no rule can match, unless they say strict: false. Else they are allowed."`
 	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" kong:"-" placeholder:"FILE" help:"File whose content signs the handles of reservations. At least 16 bytes; nodes with the same content accept the handles of each other. Empty means a random key, which a restart changes."`
 	ReserveTTL     time.Duration `yaml:"reserve_ttl" kong:"-" was:"reserve-ttl" default:"10m" placeholder:"DURATION" help:"How long a reservation may wait to be committed or canceled. 1s to 24h; then it stays charged in full."`
 }

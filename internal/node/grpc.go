@@ -153,7 +153,7 @@ func openRLS(s *Server) (grpcService, error) {
 // openLimitService builds weir.v1, which answers as the HTTP API does.
 func openLimitService(s *Server) (grpcService, error) {
 	svc, err := grpcapi.New(grpcapi.Options{
-		Limiter: s.limiter, Domain: s.conf.API.Domain, Reserver: s.reserver, Priority: s.conf.DefaultPriority(), Log: s.log,
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Reserver: s.reserver, Priority: s.conf.DefaultPriority(), Strict: s.conf.API.Strict, Log: s.log,
 	})
 	if err != nil {
 		return grpcService{}, err

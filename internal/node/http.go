@@ -46,6 +46,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		IsSent:      func(keys []string, isAnywhere bool) bool { return isSent(s, keys, isAnywhere) },
 		Shed:        s.shed,
 		Priority:    s.conf.DefaultPriority(),
+		Strict:      s.conf.API.Strict,
 		Bodies:      s.bodies,
 		AdminToken:  s.token,
 		Guesses:     s.guesses,

@@ -32,6 +32,7 @@ func openRESP(s *Server) (frontend, error) {
 		Keyring:      s.store.keyring,
 		Check:        s.store.check,
 		Priority:     s.conf.DefaultPriority(),
+		Strict:       s.conf.API.Strict,
 		User:         c.User,
 		Password:     password,
 		Guesses:      s.guesses,

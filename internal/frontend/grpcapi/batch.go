@@ -63,7 +63,7 @@ type table struct {
 	priority    uint32
 	hasPriority bool
 	peek        bool
-	strict      bool
+	strict      *bool
 }
 
 // Encoded implements grpcserver.Message.

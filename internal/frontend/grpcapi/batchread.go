@@ -52,7 +52,7 @@ func (t *table) read(p []byte) error {
 		case f.Is(6, protowire.VarintType):
 			t.peek = f.N != 0
 		case f.Is(7, protowire.VarintType):
-			t.strict = f.N != 0
+			t.strict = new(f.N != 0)
 		}
 		return err
 	})

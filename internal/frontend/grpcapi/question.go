@@ -25,9 +25,10 @@ type question struct {
 	priority    *uint32
 	peek        bool
 	lease       string
-	// spends: looking makes no sense. holds: there must be a lease. strict: it must
-	// be as the rules have it.
-	spends, holds, strict bool
+	// spends: looking makes no sense. holds: there must be a lease.
+	spends, holds bool
+	// strict: it must be as the rules have it; nil: as the service is set.
+	strict *bool
 }
 
 // ask returns a request from the pool, which the caller recycles, or why there can
@@ -44,7 +45,7 @@ func (s *Service) ask(q *question) (*weir.Request, error) {
 // questionOf returns what a check asks.
 func questionOf(in *weirpb.CheckRequest) *question {
 	return &question{domain: in.GetDomain(), descriptors: in.GetDescriptors(), cost: in.Cost, priority: in.Priority,
-		peek: in.GetPeek(), lease: in.GetLease(), strict: in.GetStrict()}
+		peek: in.GetPeek(), lease: in.GetLease(), strict: in.Strict}
 }
 
 // fill makes req the request that q asks about.
@@ -82,11 +83,18 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 		}
 		req.Descriptors = append(req.Descriptors, out)
 	}
+	if q.holds { // what was acquired is kept or given back, whatever the rules have by now
+		return nil
+	}
 	return s.strictly(req, q.strict)
 }
 
 // strictly says what is wrong with a strict request that the rules do not have.
-func (s *Service) strictly(req *weir.Request, strict bool) *fault {
+func (s *Service) strictly(req *weir.Request, asked *bool) *fault {
+	strict := s.opt.Strict
+	if asked != nil {
+		strict = *asked
+	}
 	if !strict {
 		return nil
 	}

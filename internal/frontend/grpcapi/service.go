@@ -38,6 +38,9 @@ type Options struct {
 	// Priority is that of questions that name none, 0 the highest. Zero means the
 	// highest.
 	Priority int
+	// Strict makes it an error where the rules do not have what is asked, unless the
+	// question says otherwise.
+	Strict bool
 	// Log is told of errors of the store, at most one a second. Nil means nobody.
 	Log *slog.Logger
 }

@@ -537,16 +537,16 @@ func TestBadInput(t *testing.T) {
 	check("descriptors", &weirpb.CheckRequest{Descriptors: many})
 	check("domain", &weirpb.CheckRequest{Domain: long, Descriptors: one})
 	typo := []*weirpb.Descriptor{entry("clientid", "1")}
-	check("descriptors", &weirpb.CheckRequest{Domain: "apii", Descriptors: one, Strict: true})
-	check("descriptors", &weirpb.CheckRequest{Descriptors: typo, Strict: true})
-	check("descriptors", &weirpb.CheckRequest{Descriptors: append(typo, one...), Strict: true})
-	_, err := d.client.Acquire(ctx, &weirpb.AcquireRequest{Descriptors: typo, Strict: true})
+	check("descriptors", &weirpb.CheckRequest{Domain: "apii", Descriptors: one, Strict: new(true)})
+	check("descriptors", &weirpb.CheckRequest{Descriptors: typo, Strict: new(true)})
+	check("descriptors", &weirpb.CheckRequest{Descriptors: append(typo, one...), Strict: new(true)})
+	_, err := d.client.Acquire(ctx, &weirpb.AcquireRequest{Descriptors: typo, Strict: new(true)})
 	f(err, "descriptors")
-	_, err = d.client.Reserve(ctx, &weirpb.ReserveRequest{Descriptors: typo, Strict: true})
+	_, err = d.client.Reserve(ctx, &weirpb.ReserveRequest{Descriptors: typo, Strict: new(true)})
 	f(err, "descriptors")
-	_, err = d.client.CheckBatch(ctx, &weirpb.CheckBatchRequest{Table: &weirpb.CheckTable{Keys: []string{"clientid"}, Values: []string{"1", "2"}, Strict: true}})
+	_, err = d.client.CheckBatch(ctx, &weirpb.CheckBatchRequest{Table: &weirpb.CheckTable{Keys: []string{"clientid"}, Values: []string{"1", "2"}, Strict: new(true)}})
 	f(err, "table: row 0: descriptors")
-	if _, err := d.client.Check(ctx, &weirpb.CheckRequest{Descriptors: one, Strict: true, Peek: true}); err != nil {
+	if _, err := d.client.Check(ctx, &weirpb.CheckRequest{Descriptors: one, Strict: new(true), Peek: true}); err != nil {
 		t.Errorf("a strict check that the rules have: %v", err)
 	}
 	check("cost", &weirpb.CheckRequest{Cost: proto.Int64(-1), Descriptors: one})

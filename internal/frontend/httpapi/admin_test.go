@@ -154,6 +154,15 @@ func TestBan(t *testing.T) {
 	if s := administer(t, srv, "reset", `{`+ann+`}`); !s.Allowed || s.Limits[0].Remaining != 100 {
 		t.Errorf("got %+v, want it lifted", s)
 	}
+	administer(t, srv, "ban", `{`+ann+`,"seconds":3000}`)
+	if s := administer(t, srv, "ban", `{`+ann+`,"end":true}`); !s.Allowed {
+		t.Errorf("got %+v, want it ended", s)
+	}
+	for body, why := range map[string]string{`,"end":true,"seconds":5`: "goes alone", `,"end":false`: "end takes back", ``: "end takes back"} {
+		if res, got := exchange(t, "POST", srv.URL, "/v1/admin/ban", `{`+ann+body+`}`, bearer); res.StatusCode != 400 || !strings.Contains(got, why) {
+			t.Errorf("%s: got %d %s, want %s", body, res.StatusCode, got, why)
+		}
+	}
 	// Bans that are over leave the list when the next one comes.
 	ann1 := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
 	administer(t, srv, "ban", `{`+ann+`,"seconds":1}`)
@@ -236,6 +245,12 @@ func TestOverride(t *testing.T) {
 			t.Errorf("%s: got %d %s, want 400 at %s: %s", body, res.StatusCode, got, pointer, detail)
 		}
 	}
+	administer(t, srv, "override", `{`+ann+`,"rate":"4/minute"}`)
+	if s = administer(t, srv, "override", `{`+ann+`,"end":true}`); s.Limits[0].Remaining != 3 || len(s.Overlay) != 0 {
+		t.Errorf("got %+v, want it ended", s)
+	}
+	f(`{`+ann+`,"rate":"5/minute","seconds":0}`, "#/seconds", "at least 1")
+	f(`{`+ann+`,"rate":"5/minute","end":true}`, "#/end", "goes alone")
 	f(`{`+ann+`}`, "#/rate", "is missing")
 	f(`{`+ann+`,"rate":"many"}`, "#/rate", "write it like 100/minute")
 	f(`{`+ann+`,"rate":"5/fortnight"}`, "#/rate", "unknown unit")

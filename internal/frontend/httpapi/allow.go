@@ -65,6 +65,11 @@ func (d *decisions) shouldAllow(c *call, w http.ResponseWriter, r *http.Request)
 	c.entries = append(c.entries[:0], weir.Entry{Key: "client_id", Value: client})
 	req.Domain, req.Priority = d.queries.domain, d.queries.priority
 	req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries})
+	if d.queries.strict {
+		if why := checks.Unmatched(d.queries.limiter, req); why != "" {
+			return &inputError{why, "#/clientId"}
+		}
+	}
 	decision, err := d.queries.limiter.Decide(r.Context(), req)
 	if err != nil {
 		return err

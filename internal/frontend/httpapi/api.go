@@ -76,6 +76,9 @@ type Options struct {
 	// Priority is that of checks that name none, 0 the highest. Zero means the
 	// highest.
 	Priority int
+	// Strict makes it an error where the rules do not have what is asked, unless the
+	// request says otherwise.
+	Strict bool
 	// Bodies bounds what unfinished bodies may hold together, with those of other
 	// front ends. Nil means 64 MiB for this API alone.
 	Bodies *bodies.Budget
@@ -133,7 +136,7 @@ func New(opt Options) (*API, error) {
 // addParts adds what each part of the API serves.
 func (a *API) addParts(opt *Options) {
 	answers := &responder{opt.Bodies, opt.BodyTimeout, faults.New(opt.Log)}
-	checks := &queries{answers, opt.Limiter, opt.Domain, opt.Priority}
+	checks := &queries{answers, opt.Limiter, opt.Domain, opt.Priority, opt.Strict}
 	a.add(routes{"/openapi.json": {"GET": openAPI}})
 	a.add((&decisions{checks}).routes())
 	a.add((&reservations{checks, opt.Reserver}).routes())

@@ -146,10 +146,15 @@ func oneKey(q *query, s shape) *inputError {
 		return &inputError{"must be one descriptor: one key is meant", "#/descriptors"}
 	case s&mayUnits != 0 && q.units == 0:
 		return &inputError{"is missing", "#/units"}
+	case q.end && q.seen&(seenSeconds|seenRate|seenBurst) != 0:
+		return &inputError{"goes alone: leave rate, burst and seconds out", "#/end"}
+	case q.end:
 	case s&maySeconds != 0 && q.seen&seenSeconds == 0:
-		return &inputError{"is missing; 0 takes back what there is", "#/seconds"}
+		return &inputError{"is missing; end takes back what there is", "#/seconds"}
 	case s&mayRate != 0 && q.rate == "":
-		return &inputError{"is missing: such as 5000/minute, or none to take an override back", "#/rate"}
+		return &inputError{"is missing: such as 5000/minute; end takes an override back", "#/rate"}
+	case s&mayRate != 0 && q.rate != noRate && q.seen&seenSeconds != 0 && q.seconds == 0:
+		return &inputError{"must be at least 1: leave it out for an override without an end, or write end to take it back", "#/seconds"}
 	}
 	return nil
 }

@@ -85,19 +85,19 @@ func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift boo
 	return nil
 }
 
-// ban refuses the key for a time; for none, its ban is lifted.
+// ban refuses the key for a time, or lifts its ban.
 func (o *overrides) ban(r *http.Request, q *query) error {
 	if q.wholeDomain {
 		return o.banDomain(r, q)
 	}
-	return o.put(r, q, overlay.Ban, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+	return o.put(r, q, overlay.Ban, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		q.notCovered = o.keys.coverage.ofKey(t)
 		return o.overlay.Keys.Set(r.Context(), t, overlay.Ban, q.duration(), who)
 	})
 }
 
-// banDomain refuses all requests of the domain with the entry for a time; for none, its
-// ban is lifted.
+// banDomain refuses all requests of the domain with the entry for a time, or
+// lifts its ban.
 func (o *overrides) banDomain(r *http.Request, q *query) error {
 	req := q.reqs[0]
 	es := req.Descriptors[0].Entries
@@ -107,20 +107,24 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 	case q.limit != "" && q.client == "":
 		return &inputError{"a ban over the domain is of every limit: leave limit out", "#/limit"}
 	}
-	return o.put(r, q, overlay.BanDomain, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+	return o.put(r, q, overlay.BanDomain, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
 		return o.overlay.Keys.Set(r.Context(), t, overlay.BanDomain, q.duration(), who)
 	})
 }
 
-// allow lets the key pass for a time; for none, it is limited again.
+// allow lets the key pass for a time, or limits it again.
 func (o *overrides) allow(r *http.Request, q *query) error {
-	return o.put(r, q, overlay.Allow, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+	return o.put(r, q, overlay.Allow, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		return o.overlay.Keys.Set(r.Context(), t, overlay.Allow, q.duration(), who)
 	})
 }
 
-// noRate takes an override back.
+// isEnd reports whether a ban or a free pass is taken back; clients of earlier versions
+// ask for none of its seconds.
+func (q *query) isEnd() bool { return q.end || q.seconds == 0 }
+
+// noRate takes an override back, for clients of earlier versions.
 const noRate = "none"
 
 // override gives the key other numbers, or takes them back.
@@ -128,7 +132,7 @@ func (o *overrides) override(r *http.Request, q *query) error {
 	if q.rate == noRate && (q.burst != 0 || q.seconds != 0) {
 		return &inputError{"none goes alone: leave burst and seconds out", "#/rate"}
 	}
-	return o.put(r, q, overlay.Override, q.rate == noRate, func(t overlay.Target, who overlay.Author) error {
+	return o.put(r, q, overlay.Override, q.end || q.rate == noRate, func(t overlay.Target, who overlay.Author) error {
 		n, err := readNumbers(q, t.Limit)
 		if err != nil {
 			return err

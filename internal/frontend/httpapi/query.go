@@ -55,7 +55,7 @@ var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
 	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict | isExplained},
-	{"whole_domain", mayDomain}, {"client", mayClient}, {"here", mayDomain},
+	{"whole_domain", mayDomain}, {"client", mayClient}, {"here", mayDomain}, {"end", maySeconds | mayRate},
 }
 
 const (
@@ -76,6 +76,7 @@ const (
 	seenWholeDomain
 	seenClient
 	seenHere
+	seenEnd
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -95,6 +96,7 @@ type queries struct {
 	limiter   *weir.Limiter
 	domain    string // of checks that name none
 	priority  int    // of checks that name none
+	strict    bool   // checks that do not say
 }
 
 // query is what a body asked.
@@ -122,10 +124,13 @@ type query struct {
 	notCovered []string
 	// yaml is the snippet of what the action made.
 	yaml string
-	// strict are the checks that are; allStrict says that all are.
-	strict    []*weir.Request
-	allStrict bool
-	seen      uint32
+	// strict are the checks that say they are, lenient those that say they are not; asked
+	// is what is said for the others, nil for nothing.
+	strict, lenient []*weir.Request
+	asked           *bool
+	// end takes back what there is.
+	end  bool
+	seen uint32
 }
 
 // answers returns the handler of a path with bodies of a shape, of so many bytes at most.
@@ -144,7 +149,7 @@ func (qs *queries) answers(most int, s shape, h handle) http.HandlerFunc {
 // requests share the body's bytes.
 func (qs *queries) read(c *call, s shape) {
 	q, r := &c.query, &c.reader
-	*q = query{reqs: q.reqs[:0], strict: q.strict[:0]}
+	*q = query{reqs: q.reqs[:0], strict: q.strict[:0], lenient: q.lenient[:0]}
 	c.entries = c.entries[:0]
 	qs.readCheck(c, s)
 	r.end()
@@ -164,8 +169,12 @@ func (qs *queries) read(c *call, s shape) {
 
 // unmatched returns what a strict check asks that the rules do not have, nil for nothing.
 func (qs *queries) unmatched(q *query) *inputError {
+	others := qs.strict
+	if q.asked != nil {
+		others = *q.asked
+	}
 	for i, req := range q.reqs {
-		if !q.allStrict && !slices.Contains(q.strict, req) {
+		if !slices.Contains(q.strict, req) && (!others || slices.Contains(q.lenient, req)) {
 			continue
 		}
 		if why := checks.Unmatched(qs.limiter, req); why != "" {
@@ -189,7 +198,8 @@ func (q *query) release(l *weir.Limiter) {
 	}
 	clear(q.reqs)
 	clear(q.strict)
-	q.reqs, q.strict = q.reqs[:0], q.strict[:0]
+	clear(q.lenient)
+	q.reqs, q.strict, q.lenient = q.reqs[:0], q.strict[:0], q.lenient[:0]
 }
 
 // readCheck reads one check object.
@@ -297,11 +307,15 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 	case seenClient:
 		q.client = r.str(1, maxValue)
 	case seenStrict:
-		strict := r.boolean()
-		if s&mayHaveChecks != 0 {
-			q.allStrict = strict
-		} else if strict {
+		switch strict := r.boolean(); {
+		case s&mayHaveChecks != 0:
+			q.asked = &strict
+		case strict:
 			q.strict = append(q.strict, req)
+		default:
+			q.lenient = append(q.lenient, req)
 		}
+	case seenEnd:
+		q.end = r.boolean()
 	}
 }

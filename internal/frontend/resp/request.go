@@ -72,7 +72,10 @@ func (b *batch) read(r *weir.Request, cmd *command, may options) string {
 		return "a descriptor has no entries"
 	}
 	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:len(b.entries):len(b.entries)]})
-	return readOptions(r, cmd, i, may)
+	if wrong := readOptions(r, cmd, i, may); wrong != "" || !b.s.opt.Strict || may&mayCost == 0 {
+		return wrong
+	}
+	return checks.Unmatched(b.s.limiter, r)
 }
 
 // optionOf returns which option a word is, -1 for none.

@@ -50,6 +50,8 @@ type Options struct {
 	// Priority is that of checks that name none, 0 the highest. Zero means the
 	// highest.
 	Priority int
+	// Strict refuses, by an error, what the rules do not have. See WEIR.CHECK.
+	Strict bool
 	// Parallel is how many decisions of one batch are asked of the store at a
 	// time, up to MaxParallel; those on one key follow each other. Zero means one,
 	// which is right for a store in this process.

@@ -159,7 +159,8 @@ type CheckRequest struct {
 	Lease string `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// INVALID_ARGUMENT instead of an answer where no rule is matched by the
 	// descriptors, or by one of them whatever its values. Nothing is charged then.
-	Strict        bool `protobuf:"varint,7,opt,name=strict,proto3" json:"strict,omitempty"`
+	// Without it as the service is set.
+	Strict        *bool `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,8 +238,8 @@ func (x *CheckRequest) GetLease() string {
 }
 
 func (x *CheckRequest) GetStrict() bool {
-	if x != nil {
-		return x.Strict
+	if x != nil && x.Strict != nil {
+		return *x.Strict
 	}
 	return false
 }
@@ -355,7 +356,7 @@ type CheckTable struct {
 	Costs         []int64 `protobuf:"varint,4,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	Priority      *uint32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"` // as in CheckRequest
 	Peek          bool    `protobuf:"varint,6,opt,name=peek,proto3" json:"peek,omitempty"`               // looks without spending
-	Strict        bool    `protobuf:"varint,7,opt,name=strict,proto3" json:"strict,omitempty"`           // as in CheckRequest
+	Strict        *bool   `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`     // as in CheckRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,8 +434,8 @@ func (x *CheckTable) GetPeek() bool {
 }
 
 func (x *CheckTable) GetStrict() bool {
-	if x != nil {
-		return x.Strict
+	if x != nil && x.Strict != nil {
+		return *x.Strict
 	}
 	return false
 }
@@ -1025,7 +1026,7 @@ type ReserveRequest struct {
 	Descriptors   []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // the estimate, at least 1
 	Priority      *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	Strict        bool                   `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
+	Strict        *bool                  `protobuf:"varint,5,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1089,8 +1090,8 @@ func (x *ReserveRequest) GetPriority() uint32 {
 }
 
 func (x *ReserveRequest) GetStrict() bool {
-	if x != nil {
-		return x.Strict
+	if x != nil && x.Strict != nil {
+		return *x.Strict
 	}
 	return false
 }
@@ -1359,7 +1360,7 @@ type AcquireRequest struct {
 	// A name, or what was answered before. Made up if it is empty. Acquiring again under
 	// the same lease renews it.
 	Lease         string `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
-	Strict        bool   `protobuf:"varint,6,opt,name=strict,proto3" json:"strict,omitempty"`
+	Strict        *bool  `protobuf:"varint,6,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1430,8 +1431,8 @@ func (x *AcquireRequest) GetLease() string {
 }
 
 func (x *AcquireRequest) GetStrict() bool {
-	if x != nil {
-		return x.Strict
+	if x != nil && x.Strict != nil {
+		return *x.Strict
 	}
 	return false
 }
@@ -1729,22 +1730,23 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2\x0e.weir.v1.EntryR\aentries\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x03 \x01(\bR\x04peekB\a\n" +
-	"\x05_cost\"\xef\x01\n" +
+	"\x05_cost\"\xff\x01\n" +
 	"\fCheckRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x05 \x01(\bR\x04peek\x12\x14\n" +
-	"\x05lease\x18\x06 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06strict\x18\a \x01(\bR\x06strictB\a\n" +
+	"\x05lease\x18\x06 \x01(\tR\x05lease\x12\x1b\n" +
+	"\x06strict\x18\a \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
 	"\x05_costB\v\n" +
-	"\t_priority\">\n" +
+	"\t_priorityB\t\n" +
+	"\a_strict\">\n" +
 	"\rCheckResponse\x12-\n" +
 	"\bdecision\x18\x01 \x01(\v2\x11.weir.v1.DecisionR\bdecision\"m\n" +
 	"\x11CheckBatchRequest\x12-\n" +
 	"\x06checks\x18\x01 \x03(\v2\x15.weir.v1.CheckRequestR\x06checks\x12)\n" +
-	"\x05table\x18\x02 \x01(\v2\x13.weir.v1.CheckTableR\x05table\"\xc0\x01\n" +
+	"\x05table\x18\x02 \x01(\v2\x13.weir.v1.CheckTableR\x05table\"\xd0\x01\n" +
 	"\n" +
 	"CheckTable\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x12\n" +
@@ -1752,9 +1754,10 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x14\n" +
 	"\x05costs\x18\x04 \x03(\x03R\x05costs\x12\x1f\n" +
 	"\bpriority\x18\x05 \x01(\rH\x00R\bpriority\x88\x01\x01\x12\x12\n" +
-	"\x04peek\x18\x06 \x01(\bR\x04peek\x12\x16\n" +
-	"\x06strict\x18\a \x01(\bR\x06strictB\v\n" +
-	"\t_priority\"\xa8\x02\n" +
+	"\x04peek\x18\x06 \x01(\bR\x04peek\x12\x1b\n" +
+	"\x06strict\x18\a \x01(\bH\x01R\x06strict\x88\x01\x01B\v\n" +
+	"\t_priorityB\t\n" +
+	"\a_strict\"\xa8\x02\n" +
 	"\x12CheckBatchResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x03(\bR\aallowed\x12\x1c\n" +
 	"\tremaining\x18\x02 \x03(\x03R\tremaining\x12$\n" +
@@ -1804,15 +1807,16 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\acharged\x18\x05 \x01(\bR\acharged\x12\x1c\n" +
 	"\tremaining\x18\x06 \x01(\x03R\tremaining\x12$\n" +
 	"\x0eretry_after_us\x18\a \x01(\x03R\fretryAfterUs\x12$\n" +
-	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\xc7\x01\n" +
+	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\xd7\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
-	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x16\n" +
-	"\x06strict\x18\x05 \x01(\bR\x06strictB\a\n" +
+	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x1b\n" +
+	"\x06strict\x18\x05 \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
 	"\x05_costB\v\n" +
-	"\t_priority\"w\n" +
+	"\t_priorityB\t\n" +
+	"\a_strict\"w\n" +
 	"\x0fReserveResponse\x12-\n" +
 	"\bdecision\x18\x01 \x01(\v2\x11.weir.v1.DecisionR\bdecision\x12\x16\n" +
 	"\x06handle\x18\x02 \x01(\tR\x06handle\x12\x1d\n" +
@@ -1828,16 +1832,17 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\",\n" +
 	"\x0eCancelResponse\x12\x1a\n" +
-	"\breserved\x18\x01 \x01(\x03R\breserved\"\xdd\x01\n" +
+	"\breserved\x18\x01 \x01(\x03R\breserved\"\xed\x01\n" +
 	"\x0eAcquireRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x14\n" +
-	"\x05lease\x18\x05 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06strict\x18\x06 \x01(\bR\x06strictB\a\n" +
+	"\x05lease\x18\x05 \x01(\tR\x05lease\x12\x1b\n" +
+	"\x06strict\x18\x06 \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
 	"\x05_costB\v\n" +
-	"\t_priority\"V\n" +
+	"\t_priorityB\t\n" +
+	"\a_strict\"V\n" +
 	"\x0fAcquireResponse\x12-\n" +
 	"\bdecision\x18\x01 \x01(\v2\x11.weir.v1.DecisionR\bdecision\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\tR\x05lease\"\x95\x01\n" +
