@@ -14,6 +14,7 @@ type Ref struct {
 // Name is what people call a limit: the words of its [Ref], and its own name. Limits that stand
 // for one another, such as a limit before and after a reload, have the same.
 type Name struct {
+	// Domain and Rule are the words of the rules file, Limit the limit's name.
 	Domain string `json:"domain"`
 	Rule   string `json:"rule"`
 	Limit  string `json:"limit"`

@@ -31,9 +31,7 @@ type promoteCmd struct {
 
 // modeQuestion is the body of POST /v1/admin/mode.
 type modeQuestion struct {
-	Domain  string `json:"domain"`
-	Rule    string `json:"rule"`
-	Limit   string `json:"limit,omitempty"`
+	overlay.Subject
 	Mode    string `json:"mode"`
 	Percent int64  `json:"percent,omitempty"`
 	Seconds int64  `json:"seconds,omitempty"`
@@ -78,7 +76,7 @@ func (c *promoteCmd) Run(s streams) error {
 
 // question is what to ask for.
 func (c *promoteCmd) question() (modeQuestion, error) {
-	q := modeQuestion{Domain: c.Domain, Rule: c.Rule, Limit: c.Limit, Reason: c.Reason}
+	q := modeQuestion{Subject: overlay.Subject{Domain: c.Domain, Rule: c.Rule, Limit: c.Limit}, Reason: c.Reason}
 	if c.Domain == "" {
 		var ok bool
 		if q.Domain, q.Rule, ok = strings.Cut(c.Rule, "/"); !ok || q.Domain == "" || q.Rule == "" {
@@ -166,13 +164,18 @@ func promoted(before, after *modesState) string {
 	return b.String()
 }
 
+// subjectOf returns how to name the limit of m.
+func subjectOf(m *overlay.LimitMode) overlay.Subject {
+	return overlay.Subject{Domain: m.Domain, Rule: m.Rule, Limit: m.Limit}
+}
+
 // find returns how the limit of m's words stands.
 func (st *modesState) find(m *overlay.LimitMode) *overlay.LimitMode {
 	if st == nil {
 		return nil
 	}
 	for i := range st.Limits {
-		if l := &st.Limits[i]; l.Domain == m.Domain && l.Rule == m.Rule && l.Limit == m.Limit {
+		if l := &st.Limits[i]; l.Name == m.Name {
 			return l
 		}
 	}
@@ -243,7 +246,7 @@ var errMeanwhile = errors.New("changed meanwhile")
 // look returns how the limit stands now. Counts begin anew with a server that
 // begins anew.
 func (w *watch) look(at *overlay.LimitMode) (*overlay.LimitMode, error) {
-	st, err := w.stand(modeQuestion{Domain: at.Domain, Rule: at.Rule, Limit: at.Limit})
+	st, err := w.stand(modeQuestion{Subject: subjectOf(at)})
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +268,7 @@ func (w *watch) back(why string) error {
 	var errs []error
 	for i := range w.after.Limits {
 		at := &w.after.Limits[i]
-		q := modeQuestion{Domain: at.Domain, Rule: at.Rule, Limit: at.Limit, Mode: "none", Reason: "guard of weir promote: " + why}
+		q := modeQuestion{Subject: subjectOf(at), Mode: "none", Reason: "guard of weir promote: " + why}
 		was := w.before.find(at)
 		if was != nil && was.Changed != nil {
 			if left, ok := w.left(was.Changed, at.Changed); ok {

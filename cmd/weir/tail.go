@@ -15,13 +15,13 @@ import (
 
 type tailCmd struct {
 	watched
-	Domain  []string `name:"domain" env:"-" sep:"none" placeholder:"NAME" help:"Only of this domain; each of these can be given several times."`
-	Rule    []string `name:"rule" env:"-" sep:"none" placeholder:"RULE" help:"Only of this rule."`
-	Limit   []string `name:"limit" env:"-" sep:"none" placeholder:"NAME" help:"Only of the limit of this name."`
-	Key     []string `name:"key" env:"-" sep:"none" placeholder:"KEY" help:"Only of this key, as records tell it."`
-	Outcome []string `name:"outcome" env:"-" sep:"none" placeholder:"WORD" help:"Only with this outcome, such as refused."`
-	Count   int64    `name:"count" short:"n" env:"-" placeholder:"N" help:"End after so many records."`
-	JSON    bool     `name:"json" env:"-" help:"Print records as JSON, one a line."`
+	Domains  []string `name:"domain" env:"-" sep:"none" placeholder:"NAME" help:"Only of this domain; each of these can be given several times."`
+	Rules    []string `name:"rule" env:"-" sep:"none" placeholder:"RULE" help:"Only of this rule."`
+	Limits   []string `name:"limit" env:"-" sep:"none" placeholder:"NAME" help:"Only of the limit of this name."`
+	Keys     []string `name:"key" env:"-" sep:"none" placeholder:"KEY" help:"Only of this key, as records tell it."`
+	Outcomes []string `name:"outcome" env:"-" sep:"none" placeholder:"WORD" help:"Only with this outcome, such as refused."`
+	Count    int64    `name:"count" short:"n" env:"-" placeholder:"N" help:"End after so many records."`
+	JSON     bool     `name:"json" env:"-" help:"Print records as JSON, one a line."`
 }
 
 // Run prints until it is interrupted.
@@ -33,7 +33,7 @@ func (c *tailCmd) Run(s streams) error {
 	defer stop()
 	filter := &live.Filter{
 		Kinds:   []string{live.KindRecord, live.KindLoss},
-		Domains: c.Domain, Rules: c.Rule, Limits: c.Limit, Keys: c.Key, Outcomes: c.Outcome,
+		Domains: c.Domains, Rules: c.Rules, Limits: c.Limits, Keys: c.Keys, Outcomes: c.Outcomes,
 	}
 	stream, err := c.open(ctx, filter)
 	if err != nil {

@@ -35,12 +35,8 @@ type Change struct {
 	// Action is what was done: ban, unban, allow, disallow, override, reset,
 	// grant, mode, shed.
 	Action string `json:"action"`
-	// Domain, Rule, Entries and Limit name what it was done to, as the operator
-	// named it.
-	Domain  string       `json:"domain,omitempty"`
-	Rule    string       `json:"rule,omitempty"`
-	Entries []weir.Entry `json:"entries,omitempty"`
-	Limit   string       `json:"limit,omitempty"`
+	// Subject is what it was done to.
+	Subject
 	// Before and After say in words how it stood.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -90,26 +86,23 @@ func (c *Change) args() []any {
 // ChangeView is a change as operators are told of it, for encoding/json.
 type ChangeView struct {
 	// Number is nil for a change that the board has not taken yet.
-	Number  *int64       `json:"number"`
-	ID      string       `json:"id"`
-	At      time.Time    `json:"at"`
-	Node    string       `json:"node"`
-	By      string       `json:"by"`
-	Reason  string       `json:"reason"`
-	Action  string       `json:"action"`
-	Domain  string       `json:"domain,omitempty"`
-	Rule    string       `json:"rule,omitempty"`
-	Entries []weir.Entry `json:"entries,omitempty"`
-	Limit   string       `json:"limit,omitempty"`
-	Before  string       `json:"before"`
-	After   string       `json:"after"`
-	YAML    string       `json:"yaml"`
+	Number *int64    `json:"number"`
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"`
+	Node   string    `json:"node"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	Action string    `json:"action"`
+	Subject
+	Before string `json:"before"`
+	After  string `json:"after"`
+	YAML   string `json:"yaml"`
 }
 
 // View returns c as operators are told of it.
 func (c *Change) View() ChangeView {
 	v := ChangeView{ID: c.ID, At: time.UnixMicro(c.At).UTC(), Node: c.Node, By: c.By, Reason: c.Reason, Action: c.Action,
-		Domain: c.Domain, Rule: c.Rule, Entries: c.Entries, Limit: c.Limit, Before: c.Before, After: c.After, YAML: c.YAML}
+		Subject: c.Subject, Before: c.Before, After: c.After, YAML: c.YAML}
 	if c.Number > 0 {
 		v.Number = &c.Number
 	}

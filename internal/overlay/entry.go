@@ -51,19 +51,23 @@ func (e *Entry) isKnown() bool {
 	return ok
 }
 
+// Subject is what an operator changed something of, as the operator named it.
+type Subject struct {
+	Domain  string       `json:"domain,omitempty"`
+	Rule    string       `json:"rule,omitempty"`
+	Entries []weir.Entry `json:"entries,omitempty"`
+	Limit   string       `json:"limit,omitempty"` // its name
+}
+
 // Entry is a ban, an override or a free pass of one key of one limit, or the mode of a
 // limit. Times are the store's, in microseconds since the Unix epoch.
 type Entry struct {
 	Kind Kind `json:"kind"`
-	// Domain, Entries and Limit, its name, are how an operator named the key, and
-	// Domain, Rule and Limit how one named the limit of a mode; the rest goes by Scope
-	// and Key, which name the counter on every node.
-	Domain  string       `json:"domain"`
-	Rule    string       `json:"rule,omitempty"`
-	Entries []weir.Entry `json:"entries,omitempty"`
-	Limit   string       `json:"limit"`
-	Scope   string       `json:"scope"`
-	Key     string       `json:"key,omitempty"`
+	// Subject has Domain, Entries and Limit of a key, and Domain, Rule and Limit of a mode;
+	// the rest goes by Scope and Key, which name the counter on every node.
+	Subject
+	Scope string `json:"scope"`
+	Key   string `json:"key,omitempty"`
 	// Algorithm of the limit when the entry of a key was made, by its name.
 	Algorithm string `json:"algorithm,omitempty"`
 	// Count per Period microseconds, and Burst, as in a limit: of an override.

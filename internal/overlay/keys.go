@@ -121,7 +121,7 @@ func (k *Keys) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author
 	if some.Kind == Override {
 		without = t.rate()
 	}
-	c := Change{By: who.By, Reason: who.Reason, Action: words.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
+	c := Change{By: who.By, Reason: who.Reason, Action: words.do, Subject: some.Subject,
 		Before: without, After: without}
 	what := words.done
 	if was != nil {

@@ -589,7 +589,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	entry := weir.Entry{Key: long, Value: long}
 	for i := range 20 {
-		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Entries: slices.Repeat([]weir.Entry{entry}, 40)})
+		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Subject: overlay.Subject{Entries: slices.Repeat([]weir.Entry{entry}, 40)}})
 	}
 	d, err := board.ReadDocument(ctx, "overlay.audit", 0)
 	if err != nil || len(d.Data) > 2<<20 || len(d.Data) < 1<<20 {

@@ -69,8 +69,8 @@ func (m *Modes) Set(ctx context.Context, of []*limits.Limit, s Setting, d time.D
 	}
 	var list []Change
 	for _, p := range of {
-		list = mergeChange(list, Change{At: after.Made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Rule.Domain, Rule: p.RuleName(),
-			Limit: p.Limit.Name, Before: describeBefore(was[idOf(p)], p), After: after.describe()})
+		list = mergeChange(list, Change{At: after.Made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Subject: Subject{Domain: p.Rule.Domain, Rule: p.RuleName(), Limit: p.Limit.Name},
+			Before: describeBefore(was[idOf(p)], p), After: after.describe()})
 	}
 	for i := range list {
 		c := &list[i]
@@ -115,7 +115,7 @@ func (m *Modes) Clear(ctx context.Context, of func(*Entry) bool, who Author) (in
 	refs := m.variants.limits.byID()
 	var list []Change
 	for _, s := range old {
-		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.describe(), After: "no such limit in the rules"}
+		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Subject: s.Subject, Before: s.describe(), After: "no such limit in the rules"}
 		if p, ok := refs[s.limitID()]; ok {
 			c.After = describeBefore(nil, p)
 		}

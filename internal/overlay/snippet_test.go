@@ -24,7 +24,7 @@ const ends = 1_700_000_000_000_000 // 2023-11-14T22:13:20Z
 
 // entryOf returns the entry of a kind for a value of user.
 func entryOf(kind overlay.Kind, value string) overlay.Entry {
-	return overlay.Entry{Kind: kind, Domain: "api", Entries: []weir.Entry{{Key: "user", Value: value}}, Limit: "permin", Algorithm: "token_bucket", Until: ends}
+	return overlay.Entry{Kind: kind, Subject: overlay.Subject{Domain: "api", Entries: []weir.Entry{{Key: "user", Value: value}}, Limit: "permin"}, Algorithm: "token_bucket", Until: ends}
 }
 
 func TestSnippets(t *testing.T) {
@@ -39,7 +39,7 @@ func TestSnippets(t *testing.T) {
 	const limit, settings = `domain "api", rule "user", limit "permin": into its block, in the place of `, "; see docs/reference/rules.md#settings\n"
 	const end = "# a file knows no end: take this out again at 2023-11-14T22:13:20Z\n"
 	mode := func(m overlay.Mode, percent int64) overlay.Entry {
-		return overlay.Entry{Kind: overlay.KindMode, Domain: "api", Rule: "user", Limit: "permin", Mode: m, Percent: percent}
+		return overlay.Entry{Kind: overlay.KindMode, Subject: overlay.Subject{Domain: "api", Rule: "user", Limit: "permin"}, Mode: m, Percent: percent}
 	}
 	for _, c := range []struct {
 		e    overlay.Entry

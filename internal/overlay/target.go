@@ -31,7 +31,7 @@ type Numbers struct {
 
 // entry returns an entry of kind for t.
 func (t *Target) entry(kind Kind, now int64, by string) Entry {
-	e := Entry{Kind: kind, Domain: strings.Clone(t.Domain), Limit: t.Limit.Name, Scope: t.Limit.Scope, Key: strings.Clone(t.Key),
+	e := Entry{Kind: kind, Subject: Subject{Domain: strings.Clone(t.Domain), Limit: t.Limit.Name}, Scope: t.Limit.Scope, Key: strings.Clone(t.Key),
 		Algorithm: t.Limit.Algorithm.Name(), Made: now, By: by, Here: t.Here}
 	for _, p := range t.Entries {
 		e.Entries = append(e.Entries, weir.Entry{Key: strings.Clone(p.Key), Value: strings.Clone(p.Value)})

@@ -248,7 +248,7 @@ func TestEventsTellWhatWasSent(t *testing.T) {
 		if l := r.Last.UnixMicro() - eventsNoon; l != first+(r.Count-1)*1000 {
 			t.Errorf("%s: the last came after %d µs", at, l)
 		}
-		w.LimitRef = event.LimitRef{Domain: "api", Rule: "address", Limit: r.Limit, Algorithm: "fixed_window", Allowance: 13, PeriodMS: 60_000, Burst: 13}
+		w.LimitRef = event.LimitRef{Name: limits.Name{Domain: "api", Rule: "address", Limit: r.Limit}, Algorithm: "fixed_window", Allowance: 13, PeriodMS: 60_000, Burst: 13}
 		w.First, w.Last, w.Key, w.Unhashed, w.Outcome, w.Source = r.First, r.Last, w.About.Address, true, r.Outcome, "store"
 		if w.Key == odd {
 			w.Key = "2001:db8:1:2::/64" // which is one client

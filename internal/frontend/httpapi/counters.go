@@ -42,8 +42,8 @@ func (n *counters) noting(name, what string, do func(r *http.Request, q *query, 
 		if err != nil && !errors.Is(err, errDegraded) {
 			return err
 		}
-		n.keys.overlay.Audit.Note(r.Context(), what, overlay.Change{Action: name, Domain: req.Domain, Entries: req.Descriptors[0].Entries,
-			Limit: ops[0].Limit.Name, By: n.operators.name(r), Reason: q.reason, Before: before, After: after})
+		n.keys.overlay.Audit.Note(r.Context(), what, overlay.Change{Action: name,
+			Subject: overlay.Subject{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[0].Limit.Name}, By: n.operators.name(r), Reason: q.reason, Before: before, After: after})
 		return err
 	}
 }

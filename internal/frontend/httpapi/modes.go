@@ -25,8 +25,9 @@ const maxRule = 8 << 10
 
 // modeQuery is the body of POST /v1/admin/mode.
 type modeQuery struct {
-	domain, rule, limit, mode, reason string
-	percent, seconds                  int64
+	overlay.Subject
+	mode, reason     string
+	percent, seconds int64
 }
 
 // modes changes the modes of limits, and answers how they stand.
@@ -46,16 +47,16 @@ func (m *modes) routes() routes {
 
 // read reads the body of POST /v1/admin/mode.
 func (m *modes) read(r *reader) modeQuery {
-	q := modeQuery{domain: m.domain}
+	q := modeQuery{Subject: overlay.Subject{Domain: m.domain}}
 	readFields(r, "domain, rule, limit, mode, percent, seconds and reason", []field{
-		{name: "domain", text: &q.domain, least: 1, most: maxDomain}, {name: "rule", text: &q.rule, least: 1, most: maxRule},
-		{name: "limit", text: &q.limit, least: 1, most: maxValue}, {name: "mode", text: &q.mode, least: 1, most: maxRate},
+		{name: "domain", text: &q.Domain, least: 1, most: maxDomain}, {name: "rule", text: &q.Rule, least: 1, most: maxRule},
+		{name: "limit", text: &q.Limit, least: 1, most: maxValue}, {name: "mode", text: &q.mode, least: 1, most: maxRate},
 		{name: "percent", number: &q.percent, least: 1, most: 100}, {name: "seconds", number: &q.seconds, most: int64(weir.MaxPeriod / time.Second)},
 		{name: "reason", text: &q.reason, most: maxReason},
 	})
 	switch {
 	case r.err != nil:
-	case q.rule == "":
+	case q.Rule == "":
 		r.err = &inputError{"is missing: the words of a rule, such as client_id, or the name of a limit", "#/rule"}
 	case q.mode == "":
 		r.err = &inputError{"is missing: one of " + strings.Join(modeWords, ", "), "#/mode"}
@@ -118,14 +119,14 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 	if c.reader.err != nil {
 		return c.reader.err
 	}
-	chosen, fault := chooseLimits(m.overlay.Modes.Limits(), q.domain, q.rule, q.limit)
+	chosen, fault := chooseLimits(m.overlay.Modes.Limits(), q.Domain, q.Rule, q.Limit)
 	who := m.operators.author(r, q.reason)
 	switch {
 	case q.mode == noMode:
 		// Also of a limit that the rules do not have any more.
 		var n int
 		n, err = m.overlay.Modes.Clear(r.Context(), func(s *overlay.Entry) bool {
-			return s.Domain == q.domain && (s.Rule == q.rule || s.Limit == q.rule) && (q.limit == "" || s.Limit == q.limit)
+			return s.Domain == q.Domain && (s.Rule == q.Rule || s.Limit == q.Rule) && (q.Limit == "" || s.Limit == q.Limit)
 		}, who)
 		if err == nil && n == 0 && fault != nil {
 			err = fault

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/limits"
 )
 
 func service(t *testing.T, opt analytics.Options) *analytics.Service {
@@ -151,7 +152,7 @@ func TestTrim(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	sequence := uint64(0)
 	local := event.NewLocal(20)
-	place := event.LimitRef{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 1, PeriodMS: 1000, Burst: 1}
+	place := event.LimitRef{Name: limits.Name{Domain: "d", Rule: "r", Limit: "l"}, Algorithm: "fixed_window", Allowance: 1, PeriodMS: 1000, Burst: 1}
 	for minute := range 20 {
 		at := now.Add(time.Duration(minute-20) * time.Minute)
 		var batch []event.Event

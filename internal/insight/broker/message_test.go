@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -142,7 +143,7 @@ func TestFamilyLargestEventFits(t *testing.T) {
 	for _, letter := range []string{"n", "<", "\x01", "é", "\xff"} {
 		long := func(n int) string { return strings.Repeat(letter, n/len(letter)) }
 		for _, split := range [][3]int{{names, 0, 0}, {0, names, 0}, {0, 0, names}, {names / 3, names / 3, names / 3}, {1, names / 2, names / 2}} {
-			place := event.LimitRef{Domain: long(split[0]), Rule: long(split[1]), Limit: long(split[2]), Algorithm: "sliding_window_counter", Allowance: 1 << 52, PeriodMS: 1 << 52, Burst: 1 << 52}
+			place := event.LimitRef{Name: limits.Name{Domain: long(split[0]), Rule: long(split[1]), Limit: long(split[2])}, Algorithm: "sliding_window_counter", Allowance: 1 << 52, PeriodMS: 1 << 52, Burst: 1 << 52}
 			head := event.Event{Source: strings.Repeat("n", 200) + "/0123456789abcdef", Sequence: 1 << 63, Time: time.Now(), Region: strings.Repeat("r", event.MaxRegion)}
 			record := head
 			record.Record = &event.Record{LimitRef: place, Key: long(116), Outcome: "shadow_refused", Count: 1 << 62, Cost: 1 << 62, Decisive: 1 << 62, Early: 1 << 62, Least: 1 << 62, Source: "region",
@@ -180,7 +181,7 @@ func TestFamilyPackSetsAside(t *testing.T) {
 			for _, i := range bad {
 				if i < n && !slices.Contains(want, i) {
 					events[i].Loss = nil
-					events[i].Record = &event.Record{LimitRef: event.LimitRef{Rule: strings.Repeat("r", 22_000)}}
+					events[i].Record = &event.Record{LimitRef: event.LimitRef{Name: limits.Name{Rule: strings.Repeat("r", 22_000)}}}
 					want = append(want, i)
 				}
 			}

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/limits"
 )
 
 func examples() []Event {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
-	place := LimitRef{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
+	place := LimitRef{Name: limits.Name{Domain: "api", Rule: "login_é", Limit: "5/minute"}, Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
 	return []Event{
 		{Source: "a/01", Sequence: 1, Time: at, Record: &Record{First: at, Last: at, LimitRef: place, Key: "k\x1f\"", Outcome: "refused",
 			Count: 3, Decisive: 2, Cost: 4, Early: 1, Least: -1, RetryMS: never, Source: "store", Every: 1,

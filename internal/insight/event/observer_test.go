@@ -271,7 +271,7 @@ func TestRecord(t *testing.T) {
 	}
 	want := event.Record{
 		First: time.UnixMicro(noon + 2e6).UTC(), Last: time.UnixMicro(noon + 59e6).UTC(),
-		LimitRef: event.LimitRef{Domain: "d", Rule: "rule0", Limit: "2/minute", Algorithm: "fixed_window", Allowance: 2, PeriodMS: 60_000, Burst: 2},
+		LimitRef: event.LimitRef{Name: limits.Name{Domain: "d", Rule: "rule0", Limit: "2/minute"}, Algorithm: "fixed_window", Allowance: 2, PeriodMS: 60_000, Burst: 2},
 		Key:      key, Outcome: "refused", Count: 3, Decisive: 3, Cost: 3, Early: 2, RetryMS: 58_000, Source: "store", Every: 1,
 	}
 	if !reflect.DeepEqual(*r, want) {

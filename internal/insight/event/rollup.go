@@ -88,7 +88,7 @@ func (r *roller) roll(now time.Time) []*Rollup {
 		}
 	}
 	for domain, n := range requests {
-		out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: LimitRef{Domain: domain}, Counts: map[string]uint64{}, Requests: n})
+		out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: LimitRef{Name: limits.Name{Domain: domain}}, Counts: map[string]uint64{}, Requests: n})
 	}
 	r.from = now
 	return out

@@ -11,10 +11,7 @@ import (
 // LimitRef says which limit is meant, in the words of the rules file, and what it
 // allows.
 type LimitRef struct {
-	// Domain and Rule are the words of the rules file, Limit the limit's name.
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
+	limits.Name
 	// Algorithm is the word for it in rules.
 	Algorithm string `json:"algorithm"`
 	// Allowance is how many units a period of PeriodMS has; Burst is the most that
@@ -52,10 +49,10 @@ func (w words) refOf(l *weir.Limit) LimitRef {
 func LimitRefOf(s limits.Ref) LimitRef {
 	l := s.Limit
 	if weir.RefusesAll(l) {
-		return LimitRef{Domain: s.Domain, Rule: s.Rule, Limit: l.Name}
+		return LimitRef{Name: s.Name()}
 	}
 	return LimitRef{
-		Domain: s.Domain, Rule: s.Rule, Limit: l.Name, Algorithm: l.Algorithm.Name(),
+		Name: s.Name(), Algorithm: l.Algorithm.Name(),
 		Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst,
 	}
 }

@@ -101,9 +101,9 @@ func TestMeterIsBounded(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	record := func(domain, rule, key, outcome string) *event.Event {
-		return &event.Event{Record: &event.Record{LimitRef: event.LimitRef{Domain: domain, Rule: rule, Limit: "l"}, Key: key, Outcome: outcome}}
+		return &event.Event{Record: &event.Record{LimitRef: event.LimitRef{Name: limits.Name{Domain: domain, Rule: rule, Limit: "l"}}, Key: key, Outcome: outcome}}
 	}
-	rollup := &event.Event{Rollup: &event.Rollup{LimitRef: event.LimitRef{Domain: "d", Rule: "r"}}}
+	rollup := &event.Event{Rollup: &event.Rollup{LimitRef: event.LimitRef{Name: limits.Name{Domain: "d", Rule: "r"}}}}
 	loss := &event.Event{Loss: &event.Loss{}}
 	f := func(query string, e *event.Event, want bool) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/limits"
 )
 
 // StateMsg brings how the server stands.
@@ -92,7 +93,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // take takes over a state.
 func (m *Model) take(s live.State) {
-	type who struct{ domain, rule, limit, key string }
+	type who struct {
+		limit limits.Name
+		key   string
+	}
 	was := make(map[who]int64)
 	// Whoever was not told of was refused never, unless there was no room for all.
 	whole := false
@@ -100,13 +104,13 @@ func (m *Model) take(s live.State) {
 	if old := m.state; old != nil && s.SpanMS > 0 && old.Node == s.Node && s.UptimeMS > old.UptimeMS {
 		span, whole = s.Time.Sub(old.Time).Seconds(), len(old.Top) < live.MaxTop
 		for _, h := range old.Top {
-			was[who{h.Domain, h.Rule, h.Limit, h.Key}] = h.Refused
+			was[who{h.Name, h.Key}] = h.Refused
 		}
 	}
 	m.keys = m.keys[:0]
 	for _, h := range s.Top {
 		k := key{Heavy: h}
-		if before, listed := was[who{h.Domain, h.Rule, h.Limit, h.Key}]; (listed || whole) && span > 0 {
+		if before, listed := was[who{h.Name, h.Key}]; (listed || whole) && span > 0 {
 			k.rate = max(float64(h.Refused-before)/span, 0)
 		}
 		m.keys = append(m.keys, k)

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/insight/top"
+	"github.com/weirlimit/weir/limits"
 )
 
 // state is that of a server which has run for so many seconds, with limits that refuse
@@ -24,7 +25,7 @@ func state(seconds int, refused ...uint64) live.State {
 		Counts: map[string]uint64{}, Totals: map[string]uint64{"allowed": 9_000_000, "refused": 12_345},
 	}
 	for i, n := range refused {
-		p := event.LimitRef{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: fmt.Sprintf("%d/minute", i+1)}
+		p := event.LimitRef{Name: limits.Name{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: fmt.Sprintf("%d/minute", i+1)}}
 		s.Limits = append(s.Limits, live.Limit{LimitRef: p, Counts: map[string]uint64{"refused": n, "allowed": 10 * n, "degraded": n}, Totals: map[string]uint64{"refused": 100 - n}})
 		s.Top = append(s.Top, event.Heavy{LimitRef: p, Key: fmt.Sprint("client", i), Refused: int64(100*seconds) * int64(n)})
 		s.RefusalsPerSecond += float64(n)

@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/report"
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // manyOfOne: the events of a source are counted once however many there are and in
@@ -192,7 +193,7 @@ func (s *teller) rollup(at time.Time, p event.LimitRef, counts map[string]uint64
 }
 
 func randomRef() event.LimitRef {
-	return event.LimitRef{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
+	return event.LimitRef{Name: limits.Name{Domain: "d", Rule: "r", Limit: "l"}, Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
 }
 
 // start is when events of the smaller tests are.

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Source is what the queues' sources are.
@@ -87,7 +88,7 @@ func events(first, n int) []event.Event {
 	out := make([]event.Event, n)
 	for i := range out {
 		seq := first + i
-		ref := event.LimitRef{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
+		ref := event.LimitRef{Name: limits.Name{Domain: "api", Rule: "login_é", Limit: "5/minute"}, Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
 		e := event.Event{Source: "node/01", Region: "eu-1", Sequence: uint64(seq), Time: at.Add(time.Duration(seq) * time.Microsecond)}
 		switch seq % 10 {
 		case 1:

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Recorder makes the records that an event.Observer would make, on the clock of a
@@ -122,7 +123,7 @@ func (c *Recorder) record(at cell, q *Request, sampled bool) *sighted {
 	l := at.rule.Limit
 	r := &sighted{Record: event.Record{
 		First: time.UnixMicro(q.At).UTC(), Key: at.key, Unhashed: true, Outcome: at.outcome.String(), Every: 1,
-		LimitRef: event.LimitRef{Domain: "traffic", Rule: at.rule.Name, Limit: l.Name, Algorithm: l.Algorithm.Name(),
+		LimitRef: event.LimitRef{Name: limits.Name{Domain: "traffic", Rule: at.rule.Name, Limit: l.Name}, Algorithm: l.Algorithm.Name(),
 			Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst},
 	}}
 	if at.outcome == weir.Allowed {

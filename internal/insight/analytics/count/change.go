@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // change is what events do to the rows, put together so that a row is written once.
@@ -314,7 +315,8 @@ func (c *change) cutWords(most int) {
 // cleanLimit returns the limit of a place.
 func cleanLimit(p *event.LimitRef) rows.Limit {
 	return rows.Limit{
-		Domain: rows.CleanText(p.Domain), Rule: rows.CleanText(p.Rule), Limit: rows.CleanText(p.Limit), Algorithm: rows.CleanText(p.Algorithm),
+		Name:      limits.Name{Domain: rows.CleanText(p.Domain), Rule: rows.CleanText(p.Rule), Limit: rows.CleanText(p.Limit)},
+		Algorithm: rows.CleanText(p.Algorithm),
 		Allowance: rows.BoundInt(p.Allowance), PeriodMS: rows.BoundInt(p.PeriodMS), Burst: rows.BoundInt(p.Burst),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Reader reads rows for one question, from one state of them.
@@ -32,7 +33,7 @@ func (r *Reader) loadLimits() {
 	r.ByID, r.seen = map[int64]rows.Limit{}, map[int64]rows.Span{}
 	r.ReadRows(func(row rows.Row) {
 		id := row.Int(0)
-		r.ByID[id] = rows.Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
+		r.ByID[id] = rows.Limit{Name: limits.Name{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3)}, Algorithm: row.Text(4),
 			Allowance: row.Int(5), PeriodMS: row.Int(6), Burst: row.Int(7)}
 		r.seen[id] = rows.Span{First: row.Int(8), Last: row.Int(9)}
 	}, `SELECT id, domain, rule, name, algorithm, allowance, period_ms, burst, first, last FROM limits ORDER BY id`)

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/analytics/rows"
+	"github.com/weirlimit/weir/limits"
 )
 
 // Name is a limit whatever its numbers are: they change, and it is the same.
-type Name rows.Limit
+type Name limits.Name
 
 // LimitName returns the name of a limit.
-func LimitName(l rows.Limit) Name { return Name{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit} }
+func LimitName(l rows.Limit) Name { return Name(l.Name) }
 
 // String returns it as reports tell it.
 func (n Name) String() string { return n.Domain + "/" + n.Rule + "/" + n.Limit }
@@ -79,7 +80,7 @@ func (s *scope) ListVersions(n Name) []int64 {
 func (s *scope) FindNewest(n Name) rows.Limit {
 	v := s.ListVersions(n)
 	if len(v) == 0 {
-		return rows.Limit(n)
+		return rows.Limit{Name: limits.Name(n)}
 	}
 	return s.ByID[v[len(v)-1]]
 }

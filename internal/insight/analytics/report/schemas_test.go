@@ -114,7 +114,7 @@ func nameOfType(t reflect.Type) string {
 func schemas(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	comments := map[string]string{}
-	for _, folder := range []string{".", "../query", "../accuracy", "../advice", "../verdict", "../../event"} {
+	for _, folder := range []string{".", "../query", "../accuracy", "../advice", "../verdict", "../../event", "../../../../limits"} {
 		maps.Copy(comments, fieldComments(t, folder))
 	}
 	r := &jsonschema.Reflector{

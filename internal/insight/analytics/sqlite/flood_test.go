@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
+	"github.com/weirlimit/weir/limits"
 )
 
 // flood makes the events of so many records a second: each of ten refusals of one
@@ -31,7 +32,7 @@ type flood struct {
 
 func (f *flood) second(at time.Time) [][]event.Event {
 	place := func(i int) event.LimitRef {
-		return event.LimitRef{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: "l", Algorithm: "fixed_window", Allowance: 100, PeriodMS: 60000, Burst: 100}
+		return event.LimitRef{Name: limits.Name{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: "l"}, Algorithm: "fixed_window", Allowance: 100, PeriodMS: 60000, Burst: 100}
 	}
 	var all []event.Event
 	next := func() *event.Event {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // adminToken is the token of the tests that log in.
@@ -38,7 +39,7 @@ var mets = []met{
 
 // limitOf are the numbers of a rule of ruleFile.
 func limitOf(rule string) event.LimitRef {
-	p := event.LimitRef{Domain: "api", Rule: rule, Limit: rule, Algorithm: "token_bucket", Allowance: 100, PeriodMS: 86_400_000, Burst: 100}
+	p := event.LimitRef{Name: limits.Name{Domain: "api", Rule: rule, Limit: rule}, Algorithm: "token_bucket", Allowance: 100, PeriodMS: 86_400_000, Burst: 100}
 	switch rule {
 	case "remote_address":
 		p.Allowance, p.PeriodMS, p.Burst = 60, 3_600_000, 20

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // TestFamilyCopiedLines copies the lines of limits in every place of a rules file, with
@@ -46,7 +47,7 @@ descriptors:
 		beside                 []string // what meets its rule, or part of it, and not the limit
 		says                   string
 	}
-	limits := []limited{
+	cases := []limited{
 		{"plain", "plain", "sliding_window", minute, 0, []string{"plain=x"}, []string{"other=x"}, "7/minute sliding_window"},
 		{"odd_period", "odd_period", "sliding_window", 150_000, 0, []string{"odd_period=x"}, []string{"other=x"}, "7/2m30s sliding_window"},
 		{"named", "of its own", "sliding_window", hour, 0, []string{"named=x"}, []string{"other=x"}, "7/hour sliding_window"},
@@ -63,9 +64,9 @@ descriptors:
 	}
 	end := time.Now().Truncate(time.Minute)
 	var events []event.Event
-	for i, l := range limits {
+	for i, l := range cases {
 		at := end.Add(-10 * time.Minute)
-		place := event.LimitRef{Domain: "api", Rule: l.rule, Limit: l.limit, Algorithm: l.algorithm, Allowance: 100, PeriodMS: l.period, Burst: max(l.burst, 100)}
+		place := event.LimitRef{Name: limits.Name{Domain: "api", Rule: l.rule, Limit: l.limit}, Algorithm: l.algorithm, Allowance: 100, PeriodMS: l.period, Burst: max(l.burst, 100)}
 		if l.burst > 0 {
 			place.Burst = l.burst
 		}
@@ -84,7 +85,7 @@ descriptors:
 		out, err := exec.CommandContext(t.Context(), command, args...).CombinedOutput()
 		return string(out), err
 	}
-	for _, l := range limits {
+	for _, l := range cases {
 		q := url.Values{"domain": {"api"}, "rule": {l.rule}, "limit": {l.limit}, "line": {"7"}, "live": {"0"}}
 		b.open("/rule?" + q.Encode())
 		b.until(`document.querySelector("[data-test=mode]") && [...document.querySelectorAll("button")].some((e) => e.textContent === "Copy YAML" && !e.disabled)`)

@@ -13,13 +13,14 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/limits"
 )
 
 // strainedHour is an hour of roll-ups: the rate rises and falls, and above 12 requests
 // a second answers come late and one in twenty fails. 20 a second pass, the rest is
 // refused.
 func strainedHour(end time.Time) (events []event.Event, above, admitted, refused int64) {
-	place := event.LimitRef{Domain: "api", Rule: "remote_address", Limit: "remote_address", Algorithm: "token_bucket", Allowance: 1200, PeriodMS: 60_000, Burst: 90}
+	place := event.LimitRef{Name: limits.Name{Domain: "api", Rule: "remote_address", Limit: "remote_address"}, Algorithm: "token_bucket", Allowance: 1200, PeriodMS: 60_000, Burst: 90}
 	for i := range 60 {
 		at := end.Add(time.Duration(i-60) * time.Minute)
 		came := int64(60 * (12.5 - 11.5*math.Cos(float64(i)/60*4*math.Pi)))

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/queuetest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/limits"
 )
 
 // TestMain is the broker when a test starts this program as one, so that it can
@@ -243,7 +244,7 @@ func TestMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	e := event.Event{Source: "n/1", Sequence: 7, Time: time.UnixMilli(1_700_000_000_000).UTC(), Record: &event.Record{LimitRef: event.LimitRef{Domain: "d", Rule: "r"}, Key: "k"}}
+	e := event.Event{Source: "n/1", Sequence: 7, Time: time.UnixMilli(1_700_000_000_000).UTC(), Record: &event.Record{LimitRef: event.LimitRef{Name: limits.Name{Domain: "d", Rule: "r"}}, Key: "k"}}
 	if err := q.Publish(t.Context(), []event.Event{e}); err != nil {
 		t.Fatal(err)
 	}
