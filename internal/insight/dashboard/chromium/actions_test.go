@@ -50,6 +50,24 @@ func (b *tab) act(button, reason string) (said, yaml string) {
 	return o.said, o.yaml
 }
 
+// everywhere says whether a ban is to be over the whole domain.
+func (b *tab) everywhere(want bool) {
+	b.t.Helper()
+	b.until(`document.querySelector("#action-whole")`)
+	b.do(fmt.Sprintf(`const e = document.querySelector("#action-whole"); if (e.checked !== %t) e.click()`, want))
+}
+
+// offered returns what the menu of a button offers.
+func (b *tab) offered(selector string) (text string) {
+	b.t.Helper()
+	b.do(fmt.Sprintf(`document.querySelector(%q).click()`, selector))
+	b.until(`document.querySelector(".menu:popover-open [role=menuitem]")`)
+	text = js[string](b, `[...document.querySelectorAll(".menu:popover-open [role=menuitem]")].map((i) => i.textContent).join()`)
+	b.do(`document.querySelector(".menu:popover-open").hidePopover()`)
+	b.until(`!document.querySelector(".menu:popover-open")`)
+	return text
+}
+
 // TestModes leads a rule from a shadow to enforcement and back.
 func TestModes(t *testing.T) {
 	t.Parallel()
@@ -124,12 +142,21 @@ func TestKeyActions(t *testing.T) {
 			}
 			allowed("grant", true)
 
+			// What was not done cannot be taken back.
+			if offered := b.offered("[data-test=explain-actions]"); strings.Contains(offered, "Lift the ban") || strings.Contains(offered, "Limit again") || strings.Contains(offered, "override back") {
+				t.Errorf("of an untouched client is offered: %s", offered)
+			}
 			choose("Ban…")
+			b.everywhere(false)
 			_, yaml := b.act("Ban a client", "an attack")
 			if !strings.Contains(yaml, `the rule for "client_id"`) || !strings.Contains(yaml, `overrides: {"acme": {limit: 0, mode: hard}}`) {
 				t.Errorf("ban: %s", yaml)
 			}
 			allowed("ban", false)
+			b.until(`document.querySelector("[data-test=decision]")`)
+			if offered := b.offered("[data-test=explain-actions]"); !strings.Contains(offered, "Lift the ban") {
+				t.Errorf("of a banned client is offered: %s", offered)
+			}
 
 			choose("Reset the count")
 			b.act("Reset a client's count", "a mistake")
@@ -235,11 +262,6 @@ func TestFamilyActionsByHash(t *testing.T) {
 				t.Errorf("%s asks for the entries of a hash", action)
 			}
 		}
-		overWhole := func() {
-			t.Helper()
-			b.until(`document.querySelector("#action-whole")`)
-			b.do(`document.querySelector("#action-whole").click()`)
-		}
 		for _, step := range []struct {
 			item, button, yaml string
 			whole              bool
@@ -259,8 +281,9 @@ func TestFamilyActionsByHash(t *testing.T) {
 			{"Give units back…", "Give units back to a client", "", false, "", true},
 		} {
 			choose(step.item)
-			if step.whole {
-				overWhole()
+			if strings.Contains(step.item, "ban") || strings.Contains(step.item, "Ban") {
+				b.until(fmt.Sprintf(`document.querySelector("#action-whole").checked === %t`, step.whole || step.item == "Ban…"))
+				b.everywhere(step.whole)
 			}
 			o := b.try(step.button, "by its hash")
 			if o.fault != "" {
@@ -287,7 +310,7 @@ func TestFamilyActionsByHash(t *testing.T) {
 		// be named by its entries.
 		b.open("/client?live=0&key=" + unknownHash)
 		choose("Ban…")
-		overWhole()
+		b.everywhere(true)
 		b.expect("status of 400")
 		if o := b.try("Ban a client", "unknown"); !strings.Contains(o.fault, "this node has told of no client of this name lately") {
 			t.Errorf("an unknown hash: %+v", o)
@@ -300,7 +323,7 @@ func TestFamilyActionsByHash(t *testing.T) {
 		// A second ban over the domain, of entries that are known.
 		b.open("/explain?domain=api&ask=client_id%3Dthird")
 		b.choose("[data-test=explain-actions]", "Ban…")
-		overWhole()
+		b.everywhere(true)
 		b.act("Ban a client", "the third")
 		b.until(`document.querySelector("[data-test=decision]")?.textContent.includes("Refused.")`)
 		for _, name := range []string{"another", "third"} {

@@ -265,7 +265,12 @@ const (
 
 func (b *tab) width(w int64) {
 	b.t.Helper()
-	b.run(chromedp.EmulateViewport(w, 900))
+	b.size(w, 900)
+}
+
+func (b *tab) size(w, h int64) {
+	b.t.Helper()
+	b.run(chromedp.EmulateViewport(w, h))
 }
 
 // media sets what the system prefers.

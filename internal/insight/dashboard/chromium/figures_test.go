@@ -153,7 +153,7 @@ func TestFigures(t *testing.T) {
 		}
 		for _, c := range clients.Clients {
 			row := js[string](b, fmt.Sprintf(`[...document.querySelectorAll("[data-test=clients] tbody tr")].find((r) => r.querySelector("th a")?.textContent === %s)?.textContent ?? "none"`, quote(c.Key)))
-			if want := written(sent[c.Key] - 100); !strings.Contains(row, want+"of "+written(sent[c.Key])) && !strings.Contains(row, want+"rest unknown") {
+			if want := written(sent[c.Key] - 100); !strings.Contains(row, want+" of "+written(sent[c.Key])) && !strings.Contains(row, want+" rest unknown") {
 				t.Errorf("the row of %s: %s", c.Key, row)
 			}
 		}

@@ -79,9 +79,9 @@ func TestFamilyMenus(t *testing.T) {
 			item, then string
 		}{
 			{"/clients?", "client-actions", 1, "Another limit…", `document.querySelector("dialog[open] h2").textContent === "Give a client another limit"`},
-			{"/clients?", "client-actions", -1, "Lift the ban", `document.querySelector("dialog[open] h2").textContent === "Lift a ban"`},
+			{"/clients?", "client-actions", -1, "Ban…", `document.querySelector("dialog[open] h2").textContent === "Ban a client"`},
 			{"/clients?", "client-actions", 0, "Explain", `location.pathname === "/ui/explain"`},
-			{"/client?key=client-a", "client-actions", 7, "Ban…", `document.querySelector("dialog[open] h2").textContent === "Ban a client"`},
+			{"/client?key=client-a", "client-actions", 5, "Ban…", `document.querySelector("dialog[open] h2").textContent === "Ban a client"`},
 			{"/explain?domain=api&ask=client_id%3Done", "explain-actions", 1, "Give units back…", `document.querySelector("dialog[open] h2").textContent === "Give units back to a client"`},
 			{"/?", "lines-by", -1, "requests", `location.search.includes("by=request") && document.querySelector("#over-time").textContent === "Requests over time"`},
 			{"/?", "colours", 2, "Dark", `document.documentElement.dataset.theme === "dark"`},

@@ -166,7 +166,7 @@ func TestFamilyRefusedIsTheShareOfRequests(t *testing.T) {
 		}
 		b.open("/clients?live=0" + span)
 		for i, cell := range numbers(t, b.column("clients", "Refused")) {
-			name := strings.TrimSuffix(strings.Fields(b.column("clients", "")[i])[0], "Actions")
+			name := strings.Fields(b.column("clients", "")[i])[0]
 			if want, ok := refused[name]; !ok || int64(cell) != want {
 				t.Errorf("clients: %q refused %v times, want %d", name, cell, want)
 			}

@@ -1,5 +1,6 @@
 import { about } from "./route.svelte.ts";
-import type { Entry } from "./types.ts";
+import type { Entry, OverlayView } from "./types.ts";
+import type { Item } from "../components/Menu.svelte";
 
 /** What an operator is about to do. */
 export type Verb = "inspect" | "ban" | "unban" | "allow" | "disallow" | "override" | "restore" | "grant" | "reset" | "mode";
@@ -39,6 +40,33 @@ class Actions {
 }
 
 export const actions = new Actions();
+
+/** What of the changes by operators may hold for a client: all that its hash cannot rule out. */
+export function laidOver(all: OverlayView[] | null | undefined, c: { domain: string; limit: string; entries?: Entry[] }): OverlayView[] {
+  const same = (a: Entry, b: Entry) => a.key === b.key && a.value === b.value;
+  return (all ?? []).filter((v) => v.domain === c.domain && (v.kind === "ban_domain" || v.limit === c.limit) && (!c.entries || (v.entries ?? []).every((e) => c.entries?.some((x) => same(x, e)))));
+}
+
+/** What can be done to a client, given what operators changed for it already. */
+export function choices(laid: OverlayView[]): Item[] {
+  const has = (...kinds: string[]) => laid.some((v) => kinds.includes(v.kind));
+  const offer = (group: string, all: [Verb, string, boolean?][]): Item[] =>
+    all.filter(([, , applies]) => applies !== false).map(([value, name]) => ({ value, name, group, danger: value === "ban" }));
+  return [
+    ...offer("Loosen", [
+      ["override", "Another limit…"],
+      ["restore", "Take the override back", has("override")],
+      ["grant", "Give units back…"],
+      ["reset", "Reset the count"],
+      ["allow", "Let pass…"],
+      ["unban", "Lift the ban", has("ban", "ban_domain")],
+    ]),
+    ...offer("Refuse", [
+      ["disallow", "Limit again", has("allow")],
+      ["ban", "Ban…"],
+    ]),
+  ];
+}
 
 /** The words of a rule: a key, or a key with its value, from the outermost to the innermost. */
 export function segments(rule: string): { key: string; value?: string }[] {
