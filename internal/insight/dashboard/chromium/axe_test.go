@@ -130,6 +130,7 @@ func TestFamilyAxe(t *testing.T) {
 			}
 		}
 		b.open("/?live=0&by=request" + span)
+		b.do(`document.querySelector(".unfold").click()`)
 		b.press(".bar", "Filter")
 		b.until(`document.querySelector(".popover")`)
 		check(b, at("the filter"))

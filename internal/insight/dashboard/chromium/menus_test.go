@@ -169,7 +169,7 @@ func TestFamilyPhoneShowsWhereOneIs(t *testing.T) {
 					current++
 				}
 			}
-			if want := map[bool]int{true: 0, false: 1}[path == "/nowhere"]; current != want || len(entries) != 8 {
+			if want := map[bool]int{true: 0, false: 1}[path == "/nowhere"]; current != want || len(entries) != 5 {
 				t.Errorf("%s at %d: %d of %d entries are the current page", path, width, current, len(entries))
 			}
 		}

@@ -145,6 +145,28 @@ func TestFrame(t *testing.T) {
 	b.press(".bar", "Zoom in")
 	b.until(`location.search.includes("from=2026-01-01T10%3A37%3A30Z")`)
 
+	// An address alone is explained, and a page has others beside it.
+	b.do(`const q = document.querySelector("#explain-quick"); q.value = "203.0.113.7"; q.dispatchEvent(new Event("input")); q.form.requestSubmit()`)
+	b.until(`location.pathname === "/ui/explain" && new URLSearchParams(location.search).get("ask") === "remote_address=203.0.113.7"`)
+	b.open("/system")
+	b.press(".pages", "Audit")
+	b.until(`location.pathname === "/ui/audit" && document.querySelector(".nav [aria-current=page]").textContent === "System"`)
+
+	// On a phone the controls are behind a button that says how they stand.
+	b.width(phone)
+	b.open("/?from=-6h&rule=client_id")
+	const filter = `[...document.querySelectorAll(".bar button")].find((e) => e.textContent === "Filter")`
+	if says := js[string](b, `document.querySelector(".unfold").textContent`); says != "6h, 1 filter, live" || js[bool](b, filter+".checkVisibility()") {
+		t.Errorf("folded: %q", says)
+	}
+	b.press(".bar", "6h, 1 filter, live")
+	b.until(filter + ".checkVisibility()")
+	b.width(wide)
+
+	// Where nothing was decided, the page says what to do.
+	b.open("/?from=2026-01-01T10:00:00Z&to=2026-01-01T11:00:00Z")
+	b.until(`document.querySelector("[data-test=first-steps] pre")`)
+
 	// Colours: what was chosen is kept.
 	b.choose("[data-test=colours]", "Dark")
 	b.until(`document.documentElement.dataset.theme === "dark"`)
