@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
+import { home } from './home.mjs'
 import { index } from './index.mjs'
 import { markdown } from './markdown.mjs'
 
@@ -16,6 +17,7 @@ export default defineConfig({
   outDir: 'dist',
   rewrites: (page) => page.replace(/README\.md$/, 'index.md'),
   markdown,
+  transformPageData: home,
   // An address of the reader's own machine is no page of the site.
   ignoreDeadLinks: [/^http:\/\/localhost[:/]/],
   metaChunk: true,

@@ -143,7 +143,7 @@ func (b *tab) run(steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) open(page string) {
 	b.t.Helper()
 	b.run(chromedp.Navigate(b.site + page))
-	b.until(`document.querySelector("#app")?.__vue_app__ && document.querySelector("main h1")`)
+	b.until(`document.querySelector("#app")?.__vue_app__ && document.querySelector(":is(main, .VPHome) h1")`)
 }
 
 // prefer sets the colour scheme that the system prefers.

@@ -44,7 +44,7 @@ const contrasts = `(() => {
 // cut returns the elements that reach beyond the right edge and are in no box that scrolls.
 const cut = `(() => {
 	const boxed = (e) => { for (; e && e !== document.body; e = e.parentElement) if (getComputedStyle(e).overflowX !== "visible") return true; return false; };
-	return [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > 360.5 && !boxed(e)).map((e) => e.outerHTML.slice(0, 80)).slice(0, 5);
+	return [...document.querySelectorAll(":is(main, .VPHome) *")].filter((e) => e.getBoundingClientRect().right > 360.5 && !boxed(e)).map((e) => e.outerHTML.slice(0, 80)).slice(0, 5);
 })()`
 
 // TestPhone reads every page at the width of a phone, in both colour schemes.
