@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // Widths of an address that may name a client, and what they are by default.
@@ -130,11 +132,8 @@ func parseAddr(s string) (netip.Addr, bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return bare(a), true
+	return address.Bare(a), true
 }
-
-// bare returns a as it is compared: not mapped, no zone.
-func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // isPort reports whether s is empty, or a colon and a port.
 func isPort(s string) bool {

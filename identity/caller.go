@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // Facts is a request as a front end that is not plain HTTP knows it.
@@ -130,7 +131,7 @@ func (c *Caller) begin() {
 
 // set takes over what stands in c.f.
 func (c *Caller) set() {
-	c.f.Peer = bare(c.f.Peer)
+	c.f.Peer = address.Bare(c.f.Peer)
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(c.f.Path)
 	c.f.Path = path

@@ -5,8 +5,8 @@
 //
 // Who is believed:
 //
-//   - The peer of the connection, always. With [ListenProxy] that is who the
-//     PROXY protocol of a listed peer names.
+//   - The peer of the connection, always. Behind a balancer of TCP that is who the
+//     listener names, by the PROXY protocol of a listed peer for one.
 //   - A header that names an address, a user or a tier, only if the peer is in
 //     [ProxyOptions].Trusted. That list is empty unless it is set.
 //   - What a stranger may choose (cookies, headers, query, unverified claims)

@@ -1,9 +1,7 @@
 package identity
 
 import (
-	"cmp"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/address"
@@ -15,47 +13,11 @@ const maxHops = 32
 
 // proxies finds the client behind trusted ones. Immutable.
 type proxies struct {
-	trusted trust
+	trusted address.Set
 	unix    bool
 	header  string // canonical name
 	form    form
 	hops    int
-}
-
-// trust is a set of addresses: prefixes of which none holds another, in order.
-// Lists of thousands, as cloud providers publish them, are searched in halves.
-type trust []netip.Prefix
-
-func newTrust(ps []netip.Prefix) trust {
-	all := make(trust, 0, len(ps))
-	for _, p := range ps {
-		all = append(all, address.Unmap(p).Masked())
-	}
-	// Of those that begin at one address the widest comes first.
-	slices.SortFunc(all, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits())
-	})
-	kept := all[:0]
-	for _, p := range all {
-		if n := len(kept); n == 0 || !kept[n-1].Contains(p.Addr()) {
-			kept = append(kept, p)
-		}
-	}
-	return kept
-}
-
-// has reports whether a, unmapped and without a zone, is in the set.
-func (t trust) has(a netip.Addr) bool {
-	// The last prefix that begins at or before a, if any holds it.
-	lo, hi := 0, len(t)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); t[mid].Addr().Compare(a) <= 0 {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo > 0 && t[lo-1].Contains(a)
 }
 
 // believes reports whether the headers of a peer are believed.
@@ -63,7 +25,7 @@ func (p *proxies) believes(peer netip.Addr) bool {
 	if !peer.IsValid() {
 		return p.unix
 	}
-	return p.trusted.has(peer)
+	return p.trusted.Has(peer)
 }
 
 // client returns the client behind a peer that is believed. lines are those of
@@ -105,7 +67,7 @@ func (p *proxies) walk(peer netip.Addr, lines []string, cut func(string) (rest, 
 				return at
 			}
 			at = a
-			if left--; left == 0 || p.hops == 0 && !p.trusted.has(at) {
+			if left--; left == 0 || p.hops == 0 && !p.trusted.Has(at) {
 				return at
 			}
 		}

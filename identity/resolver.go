@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // Resolver finds out who sent a request. It does not change, but for the keys
@@ -55,7 +57,7 @@ func (r *Resolver) compile(opt *Options) (err error) {
 		return err
 	}
 	r.proxies = proxies{
-		trusted: newTrust(opt.Proxies.Trusted), unix: opt.Proxies.Unix,
+		trusted: address.NewSet(opt.Proxies.Trusted), unix: opt.Proxies.Unix,
 		header: http.CanonicalHeaderKey(opt.Proxies.Header), form: f, hops: opt.Proxies.Hops,
 	}
 	if opt.MethodOverride != "" && !isToken(opt.MethodOverride) {
@@ -85,7 +87,7 @@ func (r *Resolver) Close() error {
 
 // Trusts reports whether a peer is one of the trusted proxies: only then may a
 // front end take what a header says of the original request.
-func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(bare(peer)) }
+func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(address.Bare(peer)) }
 
 // MethodOverride returns the canonical name of the header by which a POST is another
 // method, "" if there is none.

@@ -26,7 +26,7 @@ var floors = [][]string{
 		"internal/filewatch", "internal/redact", "internal/regular", "internal/sketch", "internal/spell", "internal/yamldoc", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
-	{"internal/bytesize", "internal/checks", "internal/pattern", "internal/period"},
+	{"internal/bytesize", "internal/checks", "internal/pattern", "internal/period", "internal/proxyprotocol"},
 	{"limits"},
 	{
 		"algorithm", "answer", "identity", "metrics", "store/memory", "internal/certfile", "internal/telemetry",

@@ -17,7 +17,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/check"
 	"github.com/weirlimit/weir/internal/config"
@@ -27,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/dashboard"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/proxyprotocol"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/metrics"
@@ -91,7 +91,7 @@ type frontend struct {
 	// where a front end has none.
 	conns *listen.Counts
 	// balanced is its listener of PROXY headers, once it listens, where it has one.
-	balanced *atomic.Pointer[identity.ProxyListener]
+	balanced *atomic.Pointer[proxyprotocol.Listener]
 	// last: it is drained after the others, so that operators can watch.
 	last bool
 	serve
@@ -183,7 +183,7 @@ func (s *Server) open() (err error) {
 			if f.conns == nil {
 				f.conns = new(listen.Counts)
 			}
-			f.balanced = new(atomic.Pointer[identity.ProxyListener])
+			f.balanced = new(atomic.Pointer[proxyprotocol.Listener])
 			s.listeners = append(s.listeners, f)
 		}
 	}
@@ -340,7 +340,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			return listeners, fmt.Errorf("%s: %w: give another address with --%s%s", f.section, err, f.section, none)
 		}
 		if len(f.proxies) > 0 {
-			balanced, err := identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log})
+			balanced, err := proxyprotocol.Listen(ln, proxyprotocol.Options{From: f.proxies, Log: s.log})
 			if err != nil {
 				return append(listeners, ln), err
 			}

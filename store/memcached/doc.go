@@ -46,7 +46,7 @@
 // counts from zero. A server that does not answer keeps its keys: they get errors,
 // and the rule's failure policy decides, until it is back. Of several, one that fails
 // five calls in a row is probed four times a second, and its keys get errors at once until
-// it answers. As long as another answers each such error is a [PartError].
+// it answers.
 //
 // A decision takes no longer than [Options.Timeout], waiting for a connection included,
 // and what this process is late itself, a second at most; one that fails at the second

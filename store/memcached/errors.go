@@ -10,23 +10,6 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// PartError: one of several servers did not answer. What is kept on the others is
-// decided as ever.
-type PartError struct{ Err error }
-
-func (e *PartError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *PartError) Unwrap() error { return e.Err }
-
-// RejectedError: Memcached cannot keep a limit of the call. Others are decided as ever.
-type RejectedError struct{ Err error }
-
-func (e *RejectedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *RejectedError) Unwrap() error { return e.Err }
-
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
 func Unreachable(err error) bool {
@@ -60,8 +43,5 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, transport.ErrLate):
 		err = s.servers[r.Shard].errorf("no answer in time: %w", os.ErrDeadlineExceeded)
 	}
-	if len(s.servers) == 1 || s.queue.IsOpen() {
-		return err
-	}
-	return &PartError{err}
+	return err
 }

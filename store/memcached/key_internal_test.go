@@ -101,7 +101,7 @@ func TestServersMoveTheirShare(t *testing.T) {
 }
 
 func keyStore(t *testing.T, servers int) *Store {
-	o := Options{Prefix: strings.Repeat("p", MaxPrefix)}
+	o := Options{Prefix: strings.Repeat("p", maxPrefix)}
 	for n := range servers {
 		o.Servers = append(o.Servers, fmt.Sprintf("cache%d:11211", n))
 	}

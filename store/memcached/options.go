@@ -18,13 +18,13 @@ import (
 
 // Options configures a [Store].
 type Options struct {
-	// Servers are the addresses, HOST:PORT, 1 to MaxServers. Names are looked up
+	// Servers are the addresses, HOST:PORT, 1 to 64. Names are looked up
 	// with each new connection. Required.
 	Servers []string
-	// Prefix begins every key: up to MaxPrefix bytes of printable ASCII without
+	// Prefix begins every key: up to 100 bytes of printable ASCII without
 	// spaces. Nodes that share counts have the same. Zero means "weir:".
 	Prefix string
-	// Timeout is the longest that a decision waits, at least MinTimeout. What a
+	// Timeout is the longest that a decision waits, at least a millisecond. What a
 	// request of several servers has charged before one of them fails is taken back
 	// within as much again. Zero means 20 milliseconds.
 	Timeout time.Duration
@@ -38,9 +38,9 @@ type Options struct {
 
 // Bounds of [Options].
 const (
-	MaxServers = 64
-	MaxPrefix  = 100
-	MinTimeout = time.Millisecond
+	maxServers = 64
+	maxPrefix  = 100
+	minTimeout = time.Millisecond
 	maxConns   = 1024
 )
 
@@ -141,12 +141,12 @@ func (o Options) orDefaults() (Options, error) {
 	switch n := len(o.Servers); {
 	case n == 0:
 		return o, fault("no servers: give at least one as HOST:PORT")
-	case n > MaxServers:
-		return o, fault("%d servers, %d is the most", n, MaxServers)
-	case len(o.Prefix) > MaxPrefix || strings.ContainsFunc(o.Prefix, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return o, fault("prefix %q must be up to %d printable ASCII characters without spaces", o.Prefix, MaxPrefix)
-	case o.Timeout < MinTimeout || o.Timeout > time.Minute:
-		return o, fault("timeout %s must be between %s and %s", o.Timeout, MinTimeout, time.Minute)
+	case n > maxServers:
+		return o, fault("%d servers, %d is the most", n, maxServers)
+	case len(o.Prefix) > maxPrefix || strings.ContainsFunc(o.Prefix, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return o, fault("prefix %q must be up to %d printable ASCII characters without spaces", o.Prefix, maxPrefix)
+	case o.Timeout < minTimeout || o.Timeout > time.Minute:
+		return o, fault("timeout %s must be between %s and %s", o.Timeout, minTimeout, time.Minute)
 	case o.MaxConns < 1 || o.MaxConns > maxConns:
 		return o, fault("conns %d must be between 1 and %d", o.MaxConns, maxConns)
 	}

@@ -131,7 +131,7 @@ func servable(l *weir.Limit) error {
 	if l.Algorithm == algorithm.FixedWindow && l.Anchor != params.AnchorFirst {
 		return nil
 	}
-	return &RejectedError{fmt.Errorf("store memcached: %w", Check(l))}
+	return fmt.Errorf("store memcached: %w", Check(l))
 }
 
 // TakeOne implements weir.Store.

@@ -66,7 +66,7 @@ func (c *call) locate() error {
 		if !t.again {
 			var err error
 			if k.expire, err = expiry(k.end-c.now, time.Now().Unix()); err != nil {
-				return &RejectedError{err}
+				return err
 			}
 			c.counters = append(c.counters, k)
 		}

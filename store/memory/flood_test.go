@@ -423,7 +423,7 @@ func TestFullStoreRefusesLeases(t *testing.T) {
 		if ops[1].Charged {
 			continue
 		}
-		if d := ops[1].Decision; d.RetryAfter != FullRetry || !d.Guarantee().Degraded {
+		if d := ops[1].Decision; d.RetryAfter != fullRetry || !d.Guarantee().Degraded {
 			t.Errorf("a new key in a full store is told %+v", d)
 		}
 		break

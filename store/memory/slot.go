@@ -8,10 +8,10 @@ import (
 	"github.com/weirlimit/weir/internal/micros"
 )
 
-// FullRetry is the RetryAfter of a new key that a full store refuses because
+// fullRetry is the RetryAfter of a new key that a full store refuses because
 // its algorithm's state cannot be estimated: that of concurrency limits and of
 // queues. It is a guess, as nobody knows when there will be room.
-const FullRetry = time.Second
+const fullRetry = time.Second
 
 // A slot is where a key's row is, or would be. It holds as long as the segment
 // is locked and no other row is made in it.
@@ -164,7 +164,7 @@ func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 
 // refuseNew answers for a key that can neither be kept nor estimated.
 func refuseNew(l *weir.Limit, a weir.Ask) weir.Decision {
-	d := weir.Decision{Limit: l.From(weir.FromSketch), RetryAfter: FullRetry}
+	d := weir.Decision{Limit: l.From(weir.FromSketch), RetryAfter: fullRetry}
 	if a.Cost == 0 || a.Verb == weir.Refund {
 		d.RetryAfter = 0
 	}

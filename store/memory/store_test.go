@@ -27,8 +27,5 @@ func TestFamilyNeverMoreThanWritten(t *testing.T) {
 
 func TestFamilyChangedNumbers(t *testing.T) {
 	t.Parallel()
-	storetest.RunChanges(t, open)
-	storetest.RunChangedWindows(t, open)
-	storetest.RunChangedCounters(t, open)
-	storetest.RunChangedForms(t, open, false)
+	storetest.RunChanges(t, open, false)
 }

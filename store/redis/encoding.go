@@ -6,7 +6,7 @@ import "github.com/weirlimit/weir"
 func (d driver) encode(n *pipeline, ops []weir.Op) (*call, error) {
 	for i := range ops {
 		if o := &ops[i]; o.Limit.Consistency.Pinned && d.nodes.isMoved(n, o.Key) {
-			return nil, errLost
+			return nil, errLostPart
 		}
 	}
 	var c *call

@@ -148,14 +148,11 @@ func (e rowError) Error() string { return string(e) }
 
 var errReply = errors.New("the script's reply is not a list of integers")
 
-// RejectedError: the server answered that it cannot decide this call, for the sake of
-// its keys or limits. Nothing was charged, and others are decided as ever.
-type RejectedError struct{ Err error }
+// A rejection: the server answered that it cannot decide this call, for the sake of its
+// keys or limits. Nothing was charged, and others are decided as ever.
+type rejection struct{ error }
 
-func (e *RejectedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *RejectedError) Unwrap() error { return e.Err }
+func (e rejection) Unwrap() error { return e.error }
 
 // unserved begin errors by which a server serves nobody, even where a script ran into
 // them.
@@ -186,22 +183,13 @@ func isRejection(err error) bool {
 }
 
 // errSpoilt: a key has a value that no script of ours writes.
-var errSpoilt = &RejectedError{errors.New("store redis: a key holds what no script of Weir writes")}
+var errSpoilt = rejection{errors.New("store redis: a key holds what no script of Weir writes")}
 
 // isSpoilt reports whether err may be about a key that no script of ours wrote.
 func isSpoilt(err error) bool {
-	_, ok := errors.AsType[*RejectedError](err)
+	_, ok := errors.AsType[rejection](err)
 	return ok
 }
-
-// PartError: some of the servers did not answer, or are lost, and others go on.
-// What is kept on those is decided as ever.
-type PartError struct{ Err error }
-
-func (e *PartError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *PartError) Unwrap() error { return e.Err }
 
 // errLost: the keys of a lost part wait for it, or all parts are lost.
 var errLost = errors.New("store redis: the server does not answer, as was logged with the reason")

@@ -108,9 +108,8 @@ func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
 	}
 	lost := 0
 	for n := range 100 {
-		var part *PartError
 		switch err := take(n); {
-		case Lost(err) && errors.As(err, &part):
+		case errors.Is(err, errLostPart):
 			lost++
 		case err != nil && node(n) > 0:
 			t.Logf("on server %d: %v", node(n), err)

@@ -37,7 +37,7 @@ type route struct {
 // ask runs f with the client of the server, unless that is lost: then there may be none.
 func (p *route) ask(f func(rueidis.Client) error) (err error) {
 	if p.isLost() {
-		return p.store.about(errLost)
+		return p.store.whyLost()
 	}
 	p.use(func(client rueidis.Client) { err = p.explain(f(client)) })
 	return err
@@ -95,7 +95,7 @@ func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error)
 	}
 	if err != nil {
 		s.stats.errors.Add(1)
-		return false, s.about(p.explained(err))
+		return false, p.explained(err)
 	}
 	return c.reply[0]&1 == 1, nil
 }

@@ -47,7 +47,7 @@ func (n *pipeline) explained(err error) error {
 	case isSpoilt(err):
 		return err
 	case isRejection(err):
-		return &RejectedError{n.explain(err)}
+		return rejection{n.explain(err)}
 	}
 	return n.explain(err)
 }

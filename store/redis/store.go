@@ -80,15 +80,12 @@ func (s *Store) refuses(l *weir.Limit, id int64, v weir.Verb) error {
 	return nil
 }
 
-// about returns err as one of a part alone, if it is and others are not lost.
-func (s *Store) about(err error) error {
-	if len(s.nodes.all()) == 1 || !isLoss(err) || isSpoilt(err) || s.bound.Load().IsOpen() {
-		return err
+// whyLost returns why a call was not sent: its server is lost, with all others or alone.
+func (s *Store) whyLost() error {
+	if len(s.nodes.all()) == 1 || s.bound.Load().IsOpen() {
+		return errLost
 	}
-	if err == errLost {
-		err = errLostPart
-	}
-	return &PartError{err}
+	return errLostPart
 }
 
 // hasSlots reports whether the servers have a slot for each key, and a script takes keys

@@ -56,15 +56,15 @@ func (s *Store) errorOf(err error) error {
 		s.stats.busy.Add(1)
 		return ErrBusy
 	case r.Outcome == transport.Open:
-		return s.about(errLost)
+		return s.whyLost()
 	case r.Outcome == transport.CallerGone:
 		s.stats.timeouts.Add(1)
 		return &TimeoutError{Sent: r.MayRun, Err: r.Err, result: r}
 	case errors.Is(r.Err, transport.ErrLate):
 		s.stats.timeouts.Add(1)
-		return s.about(&TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded})
+		return &TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded}
 	}
-	return s.about(r.Err)
+	return r.Err
 }
 
 // busyPause is how long a place waits to be given back when the queue is full.

@@ -16,8 +16,5 @@ func TestFamilyNeverMoreThanWritten(t *testing.T) {
 func TestFamilyChangedNumbers(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	storetest.RunChanges(t, openAt("redis://"+r.Addr))
-	storetest.RunChangedWindows(t, openAt("redis://"+r.Addr))
-	storetest.RunChangedCounters(t, openAt("redis://"+r.Addr))
-	storetest.RunChangedForms(t, openAt("redis://"+r.Addr), true)
+	storetest.RunChanges(t, openAt("redis://"+r.Addr), true)
 }

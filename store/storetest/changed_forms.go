@@ -16,10 +16,10 @@ import (
 
 const changedStart = 1_700_000_040_000_000 // the start of a minute, 14 minutes into an hour
 
-// RunChangedForms changes the algorithm and the period of limits on one store that open
+// changeForms changes the algorithm and the period of limits on one store that open
 // returns. What was spent is spent under the others. A fixed window of another period may
 // keep its end if the store keepsEnds.
-func RunChangedForms(t *testing.T, open Open, keepsEnds bool) {
+func changeForms(t *testing.T, open Open, keepsEnds bool) {
 	t.Helper()
 	var clock atomic.Int64
 	clock.Store(changedStart)

@@ -15,10 +15,21 @@ import (
 	"github.com/weirlimit/weir/internal/micros"
 )
 
-// RunChanges changes the numbers of buckets as people do, back and forth, on one store
+// RunChanges changes limits on stores that open returns: their numbers, their algorithms and
+// their periods. What was spent stays spent. A fixed window of another period may keep its
+// end if the store keepsEnds.
+func RunChanges(t *testing.T, open Open, keepsEnds bool) {
+	t.Helper()
+	changeBuckets(t, open)
+	changeWindows(t, open)
+	changeCounters(t, open)
+	changeForms(t, open, keepsEnds)
+}
+
+// changeBuckets changes the numbers of buckets as people do, back and forth, on one store
 // that open returns. Each decision is that of a bucket which is kept in units: what was
 // spent stays spent, and what remains is the burst less that.
-func RunChanges(t *testing.T, open Open) {
+func changeBuckets(t *testing.T, open Open) {
 	t.Helper()
 	var clock atomic.Int64
 	clock.Store(start)
@@ -48,10 +59,10 @@ func RunChanges(t *testing.T, open Open) {
 	}
 }
 
-// RunChangedWindows changes the count of sliding windows on one store that open returns.
+// changeWindows changes the count of sliding windows on one store that open returns.
 // What was spent in the last period is never there again, and what was spent a tenth of
 // it before that is, but for a part of a batch.
-func RunChangedWindows(t *testing.T, open Open) {
+func changeWindows(t *testing.T, open Open) {
 	t.Helper()
 	var clock atomic.Int64
 	clock.Store(start)
@@ -107,9 +118,9 @@ func RunChangedWindows(t *testing.T, open Open) {
 	}
 }
 
-// RunChangedCounters changes the count of sliding counters at one instant: what remains is
+// changeCounters changes the count of sliding counters at one instant: what remains is
 // the count less what was spent.
-func RunChangedCounters(t *testing.T, open Open) {
+func changeCounters(t *testing.T, open Open) {
 	t.Helper()
 	s := open(t, func() int64 { return start })
 	for life := range uint64(20) {

@@ -1,4 +1,4 @@
-package identity
+package proxyprotocol
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/address"
 )
 
-// FuzzProxyHeader: whatever comes, at most a header is read, and what follows
+// FuzzHeader: whatever comes, at most a header is read, and what follows
 // one is left where it is.
-func FuzzProxyHeader(f *testing.F) {
+func FuzzHeader(f *testing.F) {
 	for _, s := range []string{
 		"PROXY TCP4 203.0.113.7 10.0.0.1 4711 443\r\nGET /", "PROXY UNKNOWN\r\n", "PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "GET / HTTP/1.1\r\n",
 		address.ProxyV2 + "\x21\x11\x00\x0c\xcb\x00\x71\x07\x0a\x00\x00\x01\x12\x67\x01\xbbGET", address.ProxyV2 + "\x20\x00\x00\x00", address.ProxyV2 + "\x21\x21\xff\xff",
@@ -21,7 +21,7 @@ func FuzzProxyHeader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
-		client, err := readProxy(r)
+		client, err := readHeader(r)
 		read := data[:len(data)-r.Len()]
 		if err != nil {
 			if client.IsValid() || len(read) > fixedV2+maxProxyV2 {
@@ -45,7 +45,7 @@ func FuzzProxyHeader(f *testing.F) {
 			t.Fatalf("%q: %s", data, a)
 		}
 		// In pieces it reads the same.
-		again, err := readProxy(io.LimitReader(&slowly{data}, int64(len(read))))
+		again, err := readHeader(io.LimitReader(&slowly{data}, int64(len(read))))
 		if again != client || err != nil {
 			t.Fatalf("%q: %s, and %s, %v in pieces", data, client, again, err)
 		}

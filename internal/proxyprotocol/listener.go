@@ -1,4 +1,8 @@
-package identity
+// Package proxyprotocol has balancers of TCP name the client of a connection, by a header of
+// the PROXY protocol before its first byte.
+//
+// Source: the PROXY protocol, versions 1 and 2, HAProxy Technologies.
+package proxyprotocol
 
 import (
 	"cmp"
@@ -10,38 +14,39 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/address"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
-// ProxyListenerOptions configures a [ProxyListener].
-type ProxyListenerOptions struct {
+// Options configures a [Listener].
+type Options struct {
 	// From lists the peers that send a PROXY protocol header. They must: a
 	// connection without one is closed. Of all others nothing is read, so that
 	// nobody else can name an address. Zero means that nobody is listed, which
-	// ListenProxy refuses unless Unix is set.
-	From []netip.Prefix `yaml:"from"`
+	// Listen refuses unless Unix is set.
+	From []netip.Prefix
 	// Unix lists the peers without an address, those of a Unix socket. Zero means
 	// that they are not.
-	Unix bool `yaml:"unix"`
+	Unix bool
 	// Timeout is how long a peer may take to send its header. Zero means 5
 	// seconds.
 	Timeout time.Duration `yaml:"timeout"`
 	// MaxPending is how many connections may wait for their header at once;
 	// further ones of listed peers are closed. Zero means 4096.
-	MaxPending int `yaml:"max_pending"`
+	MaxPending int
 	// Log is told of connections that are closed for their header, once a second at
 	// most. Nil means nobody.
-	Log *slog.Logger `yaml:"-"`
+	Log *slog.Logger
 }
 
-// ProxyListener accepts connections whose RemoteAddr is the client that the
+// Listener accepts connections whose RemoteAddr is the client that the
 // PROXY protocol, version 1 or 2, names. A connection is accepted once its
 // header is read; one that is slow with it holds up no other. Safe for
 // concurrent use.
-type ProxyListener struct {
+type Listener struct {
 	net.Listener
-	opt     ProxyListenerOptions
-	from    trust
+	opt     Options
+	from    address.Set
 	ready   chan accepted
 	pending chan struct{}
 	done    chan struct{}
@@ -64,21 +69,21 @@ type accepted struct {
 	err  error
 }
 
-// ListenProxy returns a listener that takes its connections from ln, and
+// Listen returns a listener that takes its connections from ln, and
 // closes ln when it is closed.
-func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, error) {
+func Listen(ln net.Listener, opt Options) (*Listener, error) {
 	if len(opt.From) == 0 && !opt.Unix {
-		return nil, errors.New("identity: the PROXY protocol is never trusted: list the proxies in from")
+		return nil, errors.New("the PROXY protocol is never trusted: list the proxies in from")
 	}
 	if opt.Timeout < 0 || opt.MaxPending < 0 {
-		return nil, errors.New("identity: timeout and max_pending of the PROXY protocol must not be negative")
+		return nil, errors.New("timeout and max_pending of the PROXY protocol must not be negative")
 	}
 	opt.Timeout, opt.MaxPending = cmp.Or(opt.Timeout, 5*time.Second), cmp.Or(opt.MaxPending, 4096)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &ProxyListener{
-		Listener: ln, opt: opt, from: newTrust(opt.From),
+	l := &Listener{
+		Listener: ln, opt: opt, from: address.NewSet(opt.From),
 		ready: make(chan accepted), pending: make(chan struct{}, opt.MaxPending), done: make(chan struct{}),
 		waiting: map[net.Conn]struct{}{}, faults: faults.New(opt.Log),
 	}
@@ -87,7 +92,7 @@ func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, err
 }
 
 // Accept returns the next connection.
-func (l *ProxyListener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case a := <-l.ready:
 		return a.conn, a.err
@@ -98,10 +103,10 @@ func (l *ProxyListener) Accept() (net.Conn, error) {
 
 // Refused returns how many connections were closed for their header, or for
 // want of room to wait for it.
-func (l *ProxyListener) Refused() uint64 { return l.refused.Load() }
+func (l *Listener) Refused() uint64 { return l.refused.Load() }
 
 // Close ends listening and the connections that were not accepted yet.
-func (l *ProxyListener) Close() error {
+func (l *Listener) Close() error {
 	var err error
 	l.close.Do(func() {
 		err = l.Listener.Close() // first, because it may let the last ones in
@@ -119,7 +124,7 @@ func (l *ProxyListener) Close() error {
 
 // listen takes connections until the listener is closed. Errors are handed to
 // whoever accepts, whose pace keeps this from spinning.
-func (l *ProxyListener) listen() {
+func (l *Listener) listen() {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil || !l.lists(c.RemoteAddr()) {
@@ -137,7 +142,7 @@ func (l *ProxyListener) listen() {
 // admit takes one of the places of those who wait for their header, or closes
 // c. Where some only wait to be accepted it waits with them: then whoever
 // accepts has enough to do, and the rest may stay in the backlog of the kernel.
-func (l *ProxyListener) admit(c net.Conn) bool {
+func (l *Listener) admit(c net.Conn) bool {
 	select {
 	case l.pending <- struct{}{}:
 		return true
@@ -157,7 +162,7 @@ func (l *ProxyListener) admit(c net.Conn) bool {
 }
 
 // hand gives a to whoever accepts. It returns false if the listener is closed.
-func (l *ProxyListener) hand(a accepted) bool {
+func (l *Listener) hand(a accepted) bool {
 	select {
 	case l.ready <- a:
 		return true
@@ -170,17 +175,17 @@ func (l *ProxyListener) hand(a accepted) bool {
 }
 
 // lists reports whether peer must send a header.
-func (l *ProxyListener) lists(peer net.Addr) bool {
+func (l *Listener) lists(peer net.Addr) bool {
 	switch p := peer.(type) {
 	case *net.TCPAddr:
-		return l.from.has(bare(p.AddrPort().Addr()))
+		return l.from.Has(address.Bare(p.AddrPort().Addr()))
 	case *net.UnixAddr:
 		return l.opt.Unix
 	}
 	return false
 }
 
-func (l *ProxyListener) refuse(c net.Conn, why error) {
+func (l *Listener) refuse(c net.Conn, why error) {
 	all := l.refused.Add(1)
 	if l.faults.IsDue() { // a health check that only connects does so for ever
 		l.opt.Log.Warn("connection closed: peers listed in http.proxy_protocol must begin with a PROXY header; have the load balancer send it, or take the peer off the list", "peer", c.RemoteAddr().String(), "err", why, "closed", all)
@@ -189,14 +194,14 @@ func (l *ProxyListener) refuse(c net.Conn, why error) {
 }
 
 // read reads the header of c and hands c on.
-func (l *ProxyListener) read(c net.Conn) {
+func (l *Listener) read(c net.Conn) {
 	defer func() { <-l.pending }()
 	if !l.wait(c, true) {
 		c.Close()
 		return
 	}
 	c.SetReadDeadline(time.Now().Add(l.opt.Timeout))
-	client, err := readProxy(c)
+	client, err := readHeader(c)
 	if err == nil {
 		err = c.SetReadDeadline(time.Time{})
 	}
@@ -212,7 +217,7 @@ func (l *ProxyListener) read(c net.Conn) {
 
 // wait notes that c waits for its header, or that it does no longer. It
 // returns false if the listener is closed.
-func (l *ProxyListener) wait(c net.Conn, begin bool) bool {
+func (l *Listener) wait(c net.Conn, begin bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if begin && !l.closed {

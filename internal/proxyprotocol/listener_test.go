@@ -1,4 +1,4 @@
-package identity_test
+package proxyprotocol_test
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/proxyprotocol"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -34,12 +34,21 @@ func ends(src, dst string, sport, dport uint16) string {
 	return string(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, sport), dport))
 }
 
+// prefixes are the peers that send headers.
+func prefixes(texts ...string) []netip.Prefix {
+	var ps []netip.Prefix
+	for _, s := range texts {
+		ps = append(ps, netip.MustParsePrefix(s))
+	}
+	return ps
+}
+
 // echoPeer serves HTTP behind the PROXY protocol and answers each request with
 // the peer as the server sees it.
-func echoPeer(t *testing.T, opt identity.ProxyListenerOptions) (addr string, ln *identity.ProxyListener) {
+func echoPeer(t *testing.T, opt proxyprotocol.Options) (addr string, ln *proxyprotocol.Listener) {
 	t.Helper()
 	inner := servertest.Listen(t)
-	ln, err := identity.ListenProxy(inner, opt)
+	ln, err := proxyprotocol.Listen(inner, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +93,8 @@ func ask(t *testing.T, addr, header string) string {
 	return string(b)
 }
 
-func TestProxyProtocol(t *testing.T) {
-	addr, ln := echoPeer(t, identity.ProxyListenerOptions{From: prefixes("127.0.0.0/8")})
+func TestHeaders(t *testing.T) {
+	addr, ln := echoPeer(t, proxyprotocol.Options{From: prefixes("127.0.0.0/8")})
 	f := func(want, header string) {
 		t.Helper()
 		if got := ask(t, addr, header); got != want {
@@ -128,10 +137,10 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolFromStrangers: who is not listed cannot name an address. To
+// TestStrangers: who is not listed cannot name an address. To
 // the server what he sends is not HTTP.
-func TestProxyProtocolFromStrangers(t *testing.T) {
-	addr, ln := echoPeer(t, identity.ProxyListenerOptions{From: prefixes("10.0.0.0/8")})
+func TestStrangers(t *testing.T) {
+	addr, ln := echoPeer(t, proxyprotocol.Options{From: prefixes("10.0.0.0/8")})
 	for want, header := range map[string]string{"peer": "", "400": "PROXY TCP4 203.0.113.7 10.0.0.1 4711 443\r\n"} {
 		if got := ask(t, addr, header); got != want {
 			t.Errorf("%q: %s, not %s", header, got, want)
@@ -150,7 +159,7 @@ func TestProxyProtocolFromStrangers(t *testing.T) {
 func TestSlowProxies(t *testing.T) {
 	const timeout = 3 * time.Second
 	told := new(closings)
-	addr, ln := echoPeer(t, identity.ProxyListenerOptions{From: prefixes("127.0.0.0/8"), Timeout: timeout, MaxPending: 20, Log: slog.New(told)})
+	addr, ln := echoPeer(t, proxyprotocol.Options{From: prefixes("127.0.0.0/8"), Timeout: timeout, MaxPending: 20, Log: slog.New(told)})
 	var slow []net.Conn
 	for i := range 20 {
 		c, err := net.Dial("tcp", addr)
@@ -206,7 +215,7 @@ func (c *closings) Handle(context.Context, slog.Record) error {
 func TestSlowAccept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		inner := make(pipes)
-		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 4})
+		ln, err := proxyprotocol.Listen(inner, proxyprotocol.Options{From: prefixes("127.0.0.1/32"), MaxPending: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +248,7 @@ func TestSlowAccept(t *testing.T) {
 func TestDeadlineIsOfTheHeader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		inner := make(pipes)
-		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), Timeout: time.Second})
+		ln, err := proxyprotocol.Listen(inner, proxyprotocol.Options{From: prefixes("127.0.0.1/32"), Timeout: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,11 +288,11 @@ type pipe struct{ net.Conn }
 
 func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// TestProxyListenerIsBounded: more than MaxPending connections do not wait.
-func TestProxyListenerIsBounded(t *testing.T) {
+// TestBounded: more than MaxPending connections do not wait.
+func TestBounded(t *testing.T) {
 	defer servertest.NoLeaks(t)
 	inner := servertest.Listen(t)
-	ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 2, Timeout: time.Hour})
+	ln, err := proxyprotocol.Listen(inner, proxyprotocol.Options{From: prefixes("127.0.0.1/32"), MaxPending: 2, Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +327,7 @@ func TestProxyListenerIsBounded(t *testing.T) {
 
 func TestProxiedConnections(t *testing.T) {
 	inner := servertest.Listen(t)
-	ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32")})
+	ln, err := proxyprotocol.Listen(inner, proxyprotocol.Options{From: prefixes("127.0.0.1/32")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +354,7 @@ func TestProxiedConnections(t *testing.T) {
 	if _, ok := in.(interface{ CloseWrite() error }); !ok {
 		t.Error("cannot close one direction")
 	}
-	if _, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{}); err == nil {
+	if _, err := proxyprotocol.Listen(inner, proxyprotocol.Options{}); err == nil {
 		t.Error("believes nobody, and is taken")
 	}
 }

@@ -1,4 +1,4 @@
-package identity
+package proxyprotocol
 
 import (
 	"bytes"
@@ -35,11 +35,11 @@ var (
 	errV2Length = fmt.Errorf("a PROXY protocol header with more than %d bytes of addresses and extensions", maxProxyV2)
 )
 
-// readProxy reads a PROXY protocol header from r, and not a byte more. It
+// readHeader reads a PROXY protocol header from r, and not a byte more. It
 // returns the client's address, or the zero AddrPort if the header names none
 // or says that the proxy itself is speaking: then the peer is the client.
 // There is no connection without a header, as a client could leave it out.
-func readProxy(r io.Reader) (netip.AddrPort, error) {
+func readHeader(r io.Reader) (netip.AddrPort, error) {
 	var buf [maxProxyV1]byte
 	head := buf[:minProxy]
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -102,13 +102,13 @@ func parseV1(line string) (netip.AddrPort, error) {
 	}
 	var ends [2]netip.AddrPort
 	for i := range ends {
-		a, ok := parseAddr(part[2+i])
-		port, ok2 := parsePort(part[4+i])
+		a, err := netip.ParseAddr(part[2+i])
+		port, ok := parsePort(part[4+i])
 		// An IPv4 address may be mapped into TCP6.
-		if !ok || !ok2 || is4 != (strings.IndexByte(part[2+i], ':') < 0) || strings.IndexByte(part[2+i], '%') >= 0 {
+		if err != nil || !ok || is4 != (strings.IndexByte(part[2+i], ':') < 0) || strings.IndexByte(part[2+i], '%') >= 0 {
 			return netip.AddrPort{}, errV1
 		}
-		ends[i] = netip.AddrPortFrom(a, port)
+		ends[i] = netip.AddrPortFrom(address.Bare(a), port)
 	}
 	return ends[0], nil
 }
@@ -154,7 +154,7 @@ func readV2(r io.Reader, head []byte) (netip.AddrPort, error) {
 		}
 		left -= len(ends)
 		a, _ := netip.AddrFromSlice(ends[:size])
-		client = netip.AddrPortFrom(bare(a), binary.BigEndian.Uint16(ends[2*size:]))
+		client = netip.AddrPortFrom(address.Bare(a), binary.BigEndian.Uint16(ends[2*size:]))
 	}
 	// What is left are extensions, or addresses that say nothing to us: those of
 	// LOCAL, of no family or of a Unix socket.
