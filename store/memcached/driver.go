@@ -17,8 +17,14 @@ var (
 	_ transport.Driven  = (*Store)(nil)
 )
 
+// inside has what the other packages of this module ask of a Store, with types that no program
+// can name. It is embedded, so that a Store has it and its documentation does not.
+type inside struct{ of *Store }
+
 // Driver implements transport.Driven.
-func (s *Store) Driver() (transport.Driver, transport.Tuning) { return driver{s}, s.tuning }
+func (in inside) Driver() (transport.Driver, transport.Tuning) {
+	return driver{in.of}, in.of.tuning
+}
 
 // Layout returns what is known of a store before it is made, for package shared. The error
 // says which option cannot be.

@@ -18,6 +18,7 @@ const maxWaiting = 16384
 
 // Store keeps counts in Memcached. Safe for concurrent use.
 type Store struct {
+	inside
 	prefix  string
 	now     func() int64
 	servers []*server
@@ -45,6 +46,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: o.Prefix, now: o.Now, tuning: o.tuning()}
+	s.inside = inside{s}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o))
 	}

@@ -19,8 +19,13 @@ type board struct {
 	all map[string]documents.Document
 }
 
+// inside has what the other packages of this module ask of a Store, with types that no program
+// can name. It is embedded, so that a Store has it and its documentation does not.
+type inside struct{ of *Store }
+
 // ReadDocument implements documents.Board.
-func (s *Store) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
+func (in inside) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
+	s := in.of
 	if s.closed.Load() {
 		return documents.Document{}, weir.ErrClosed
 	}
@@ -35,7 +40,8 @@ func (s *Store) ReadDocument(_ context.Context, name string, known int64) (docum
 }
 
 // SwapDocument implements documents.Board.
-func (s *Store) SwapDocument(_ context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+func (in inside) SwapDocument(_ context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	s := in.of
 	switch {
 	case s.closed.Load():
 		return documents.Document{}, weir.ErrClosed

@@ -104,7 +104,8 @@ func (s *Store) Stats() Stats {
 
 // Approximate returns how exact the sketch of the approximate limit l is, and
 // false if it was never used.
-func (s *Store) Approximate(l *weir.Limit) (sketch.Stats, bool) {
+func (in inside) Approximate(l *weir.Limit) (sketch.Stats, bool) {
+	s := in.of
 	w := s.sketches.live.Load().windows[windowKeyOf(l)]
 	if w == nil {
 		return sketch.Stats{}, false

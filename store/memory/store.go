@@ -32,6 +32,7 @@ const MinBytes = 1 << 20
 
 // Store keeps the state of keys in this process. Safe for concurrent use.
 type Store struct {
+	inside
 	clock    *clock
 	tables   tables
 	closed   atomic.Bool
@@ -61,6 +62,7 @@ func newIdle(o Options) *Store {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{clock: newClock(o.Now)}
+	s.inside = inside{s}
 	s.sketches.init(o.MaxBytes / 4)
 	s.tables.init(o.MaxBytes-s.sketches.maxBytes, &s.sketches)
 	w := &s.sweeper

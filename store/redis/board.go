@@ -36,7 +36,8 @@ var (
 
 // ReadDocument implements documents.Board: one script, and no data unless it has
 // changed. It waits a second, or Options.Timeout if that is more.
-func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+func (in inside) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+	s := in.of
 	reply, err := runDocument(ctx, s, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(documents.MaxDocument))
 	if err != nil {
 		return documents.Document{}, err
@@ -53,7 +54,8 @@ func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (doc
 }
 
 // SwapDocument implements documents.Board, as ReadDocument does.
-func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+func (in inside) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	s := in.of
 	if len(d.Data) > documents.MaxDocument {
 		return documents.Document{}, fmt.Errorf("store redis: %w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}

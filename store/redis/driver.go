@@ -18,9 +18,14 @@ var (
 	_ transport.Driven  = (*Store)(nil)
 )
 
+// inside has what the other packages of this module ask of a Store, with types that no program
+// can name. It is embedded, so that a Store has it and its documentation does not.
+type inside struct{ of *Store }
+
 // Driver implements transport.Driven. The queue that is bound last says which servers are
 // lost.
-func (s *Store) Driver() (transport.Driver, transport.Tuning) {
+func (in inside) Driver() (transport.Driver, transport.Tuning) {
+	s := in.of
 	d := driver{s}
 	t := tuning(s.opt, s.hasSlots(), d.Shards())
 	t.Bind, t.Opened, t.Closed = d.bind, s.nodes.opened, s.nodes.closed

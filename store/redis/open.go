@@ -37,6 +37,7 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 // open connects. head is how scripts tell the time.
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	s := &Store{opt: a.Options, faults: faults.New(a.Logger), version: a.version}
+	s.inside = inside{s}
 	s.plans.scripts.time = head
 	var err error
 	if s.nodes, err = a.connect(ctx, s); err != nil {

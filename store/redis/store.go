@@ -14,6 +14,7 @@ import (
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
 type Store struct {
+	inside
 	opt Options
 	// queue is that of Take. bound is that which drives the servers, package shared's if
 	// there is one: its breakers say which are lost.

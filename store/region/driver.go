@@ -10,10 +10,15 @@ import (
 
 var _ transport.Driven = (*Store)(nil)
 
+// inside has what the other packages of this module ask of a Store, with types that no program
+// can name. It is embedded, so that a Store has it and its documentation does not.
+type inside struct{ of *Store }
+
 // Driver implements transport.Driven by the own store's driver, which gets calls with the
 // counters of the region. As many calls are under way at a time as that wants, and none waits
 // for the others of a batch, as it may be made several times.
-func (s *Store) Driver() (transport.Driver, transport.Tuning) {
+func (in inside) Driver() (transport.Driver, transport.Tuning) {
+	s := in.of
 	d, t := transport.DriverOf(s.own)
 	t.Workers, t.Batch, t.Send = t.Workers*max(t.Batch, 1), 1, s.send
 	return d, t

@@ -47,7 +47,8 @@ func forget(ctx context.Context, store weir.Store, key string, l *weir.Limit) (b
 
 // ReadDocument implements documents.Board by the region's own store, which need not be
 // one.
-func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+func (in inside) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+	s := in.of
 	if b, ok := s.own.(documents.Board); ok {
 		return b.ReadDocument(ctx, name, known)
 	}
@@ -56,7 +57,8 @@ func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (doc
 
 // SwapDocument implements documents.Board by the region's own store, which need not be
 // one.
-func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+func (in inside) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	s := in.of
 	if b, ok := s.own.(documents.Board); ok {
 		return b.SwapDocument(ctx, name, was, d)
 	}

@@ -54,6 +54,7 @@ type Options struct {
 // Store is the store of one region, on which it counts together with others. Safe for
 // concurrent use.
 type Store struct {
+	inside
 	own      weir.Store
 	name     string
 	seed     maphash.Seed
@@ -100,6 +101,7 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: c, env: env, log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow),
 		loop: transport.NewGroup(env), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)),
 	}
+	s.inside = inside{s}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.probe.Compile(); err != nil {
 		return nil, err

@@ -71,9 +71,14 @@ func (s *Store) forgetHeld(ctx context.Context, key string, l *weir.Limit) (bool
 
 var _ documents.Board = (*Store)(nil)
 
+// inside has what the other packages of this module ask of a Store, with types that no program
+// can name. It is embedded, so that a Store has it and its documentation does not.
+type inside struct{ of *Store }
+
 // ReadDocument implements documents.Board by the shared store. It returns
 // documents.ErrNoBoard if that is none, weir.ErrClosed, or the error of the shared store.
-func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+func (in inside) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+	s := in.of
 	b, err := s.board()
 	if err != nil {
 		return documents.Document{}, err
@@ -87,7 +92,8 @@ func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (doc
 
 // SwapDocument implements documents.Board by the shared store. Errors are those of
 // ReadDocument.
-func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+func (in inside) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	s := in.of
 	b, err := s.board()
 	if err != nil {
 		return documents.Document{}, err

@@ -23,6 +23,7 @@ import (
 
 // Store decides on a store that nodes share. Safe for concurrent use.
 type Store struct {
+	inside
 	shared, local weir.Store
 	mode          params.ConsistencyMode
 	meter         *lateness.Meter
@@ -100,6 +101,7 @@ func hashAlike(key string, l *weir.Limit) uint64 {
 // says; nil: never.
 func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.Meter, env *transport.Env) (s *Store, err error) {
 	s = &Store{mark: transport.NewMark(algorithm.FixedWindow), shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, meter: meter, clock: c, env: env}
+	s.inside = inside{s}
 	if s.nodes, err = newNodes(opt, env.Rand); err != nil {
 		meter.Close()
 		return nil, fmt.Errorf("shared: %w", err)
