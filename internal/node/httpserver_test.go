@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -400,9 +401,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	// The first is idle for longest: it asked first, and has not asked since.
-	first, second := dial(), dial()
-	for _, c := range []net.Conn{first, second} {
+	idle := []net.Conn{dial(), dial()}
+	for _, c := range idle {
 		if err := ask(c, "/"); err != nil {
 			t.Fatal(err)
 		}
@@ -411,12 +411,15 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err := ask(third, "/"); err != nil {
 		t.Fatalf("beside two idle connections: %v", err)
 	}
-	if err := ask(first, "/"); err == nil {
-		t.Error("the connection that was idle for longest is still served")
+	// One of the two has made room. Which is idle for longer is not known here: a response is
+	// read before its connection becomes idle.
+	idle = slices.DeleteFunc(idle, func(c net.Conn) bool { return ask(c, "/") != nil })
+	if len(idle) != 1 {
+		t.Fatalf("%d of two idle connections are still served beside the third, not one", len(idle))
 	}
 	// A connection with a request under way is not closed, and a further one waits.
 	waits := make(chan error, 2)
-	for _, c := range []net.Conn{second, third} {
+	for _, c := range []net.Conn{idle[0], third} {
 		go func() { waits <- ask(c, "/wait") }()
 	}
 	for range 2 {
