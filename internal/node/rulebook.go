@@ -15,6 +15,8 @@ type rulebook struct {
 	Limits []string `json:"limits"`
 	// Rules are those of the files, in their order.
 	Rules []describedRule `json:"rules"`
+	// After asks for those behind these; nil where there are none.
+	After *int `json:"after"`
 	// Overlay is the bans and overrides of single keys that are in force.
 	Overlay []overlay.View `json:"overlay"`
 	// Modes are those of limits that operators changed.
@@ -46,7 +48,7 @@ type describedChoice struct {
 }
 
 // Describe implements httpapi.Rulebook.
-func (r *ruleSet) Describe() any {
+func (r *ruleSet) Describe(after, size int) any {
 	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Keys.Views(r.overlay.Keys.All()),
 		Modes: r.overlay.Modes.Views()}
 	type ruleRef struct{ domain, rule string }
@@ -62,7 +64,12 @@ func (r *ruleSet) Describe() any {
 	book.Limits = append(book.Limits, r.words.Texts()...)
 	set := r.set()
 	asked := r.asked(set)
-	for _, rule := range set.FileRules() {
+	rules := set.FileRules()
+	rules = rules[min(after, len(rules)):]
+	if size > 0 && size < len(rules) {
+		rules, book.After = rules[:size], new(after+size)
+	}
+	for _, rule := range rules {
 		book.Rules = append(book.Rules, describedRule{
 			Domain: rule.Domain, Rule: rule.Path, File: rule.File, Line: rule.Line,
 			Limits: inWords(rule.Limits), Asked: asked(rule), TierBy: rule.TierBy,

@@ -17,7 +17,7 @@ import (
 // rulesTold returns /v1/rules of a node: whether each rule is asked, by its path.
 func rulesTold(t *testing.T, s *Server) map[string]bool {
 	t.Helper()
-	data, err := json.Marshal(s.rules.Describe())
+	data, err := json.Marshal(s.rules.Describe(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

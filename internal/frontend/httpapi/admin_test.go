@@ -387,7 +387,9 @@ func TestDenyList(t *testing.T) {
 // book is a rulebook of few words.
 type book struct{}
 
-func (book) Describe() any                    { return map[string]string{"domain": "api"} }
+func (book) Describe(after, size int) any {
+	return map[string]any{"domain": "api", "from": after, "size": size}
+}
 func (book) MissingTier(*weir.Request) string { return "" }
 func (book) Explain(r *weir.Request) any {
 	return []string{r.Domain, r.Descriptors[0].Entries[0].Value}
@@ -396,7 +398,7 @@ func (book) Explain(r *weir.Request) any {
 func TestRulesAndExplain(t *testing.T) {
 	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
 	srv := serve(t, clocked.New(t), limits, httpapi.Options{AdminToken: token, Rulebook: book{}})
-	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 200 || got != `{"domain":"api"}` {
+	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 200 || got != `{"domain":"api","from":0,"size":0}` {
 		t.Errorf("rules: got %d %s", res.StatusCode, got)
 	}
 	for range 2 { // explaining spends nothing

@@ -27,24 +27,14 @@ func (g *auditLog) routes() routes {
 
 // list answers GET /v1/admin/audit: what operators changed, the latest first.
 func (g *auditLog) list(r *http.Request) (any, error) {
-	in, fault := readParams(r, "limit", "before")
-	limit, before := int64(usualChanges), int64(0)
-	number := func(name string, to *int64, most int64) {
-		if in[name] == "" || fault != nil {
-			return
-		}
-		n, err := strconv.ParseInt(in[name], 10, 64)
-		if err != nil || n < 1 || n > most {
-			fault = &inputError{fmt.Sprintf("must be a whole number from 1 to %d", most), "?" + name}
-		}
-		*to = n
-	}
-	number("limit", &limit, overlay.MaxChanges)
-	number("before", &before, weir.MaxCost)
+	in, fault := readParams(r, "size", "before", "limit")
+	// Clients of earlier versions call the size limit.
+	size := readNumber(in, &fault, "size", overlay.MaxChanges, readNumber(in, &fault, "limit", overlay.MaxChanges, usualChanges))
+	before := readNumber(in, &fault, "before", weir.MaxCost, 0)
 	if fault != nil {
 		return nil, fault
 	}
-	changes, err := g.overlay.Audit.Changes(r.Context(), int(limit)+1, before)
+	changes, err := g.overlay.Audit.Changes(r.Context(), int(size)+1, before)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +45,27 @@ func (g *auditLog) list(r *http.Request) (any, error) {
 	}{Changes: []overlay.ChangeView{}}
 	for i := range changes {
 		if changes[i].Number > 0 {
-			limit--
+			size--
 		}
-		if limit < 0 {
+		if size < 0 {
 			out.Before = out.Changes[len(out.Changes)-1].Number
 			break
 		}
 		out.Changes = append(out.Changes, changes[i].View())
 	}
 	return out, nil
+}
+
+// readNumber reads a number from 1 to most, usual where there is none.
+func readNumber(in map[string]string, fault **inputError, name string, most, usual int64) int64 {
+	if in[name] == "" || *fault != nil {
+		return usual
+	}
+	n, err := strconv.ParseInt(in[name], 10, 64)
+	if err != nil || n < 1 || n > most {
+		*fault = &inputError{fmt.Sprintf("must be a whole number from 1 to %d", most), "?" + name}
+	}
+	return n
 }
 
 // readParams reads the query of a GET: known names, each once, of bounded length.

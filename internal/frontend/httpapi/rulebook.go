@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/weirlimit/weir"
@@ -9,8 +10,9 @@ import (
 
 // Rulebook tells about the rules in use.
 type Rulebook interface {
-	// Describe returns the compiled rules for encoding/json.
-	Describe() any
+	// Describe returns for encoding/json at most size compiled rules, those behind the
+	// first after in their order, and all of size 0.
+	Describe(after, size int) any
 	// MissingTier says which tiers there are, where r meets a rule that has limits for
 	// tiers alone and names none; else it is empty.
 	MissingTier(r *weir.Request) string
@@ -30,9 +32,23 @@ type rulebook struct {
 
 func (b *rulebook) routes() routes {
 	return routes{
-		"/v1/rules":   {"GET": b.queries.responder.gets(func(*http.Request) (any, error) { return b.book.Describe(), nil })},
+		"/v1/rules":   {"GET": b.queries.responder.gets(b.list)},
 		"/v1/explain": {"POST": b.queries.answers(maxSmallBody, mayPeek|mayLease|isExplained, b.explain)},
 	}
+}
+
+// maxRules is the largest page of rules.
+const maxRules = 10_000
+
+// list answers GET /v1/rules: all rules, or a page of them.
+func (b *rulebook) list(r *http.Request) (any, error) {
+	in, fault := readParams(r, "size", "after")
+	size := readNumber(in, &fault, "size", maxRules, 0)
+	after := readNumber(in, &fault, "after", math.MaxInt32, 0)
+	if fault != nil {
+		return nil, fault
+	}
+	return b.book.Describe(int(after), int(size)), nil
 }
 
 // explain answers POST /v1/explain: what a check would answer, the names of
