@@ -127,7 +127,7 @@ const refundTimeout = 5 * time.Second
 func passUnasked(ops []Op) {
 	for i := range ops {
 		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
-			o.Answer = Answer{Decision: AllowUnlimited(), Now: o.Now}
+			o.Answer.Set(AllowUnlimited(), o.Now, 0, false, false)
 		}
 	}
 }

@@ -76,6 +76,9 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 	return l.Append(dst, key, cost, r)
 }
 
+// deny stands apart: an Op on the stack of what appends ops costs each of them.
+//
+//go:noinline
 func deny(l *weir.Limit, r *weir.Request, at int) weir.Op {
 	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Answer: weir.Answer{Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}}
 }
