@@ -20,17 +20,7 @@ func (r *running) question(t *testing.T, path, token string, answer any) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URLs["admin"]+"/v1/analytics/"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := r.get(ctx, t, "/v1/analytics/"+path, token)
 	defer res.Body.Close()
 	if res.StatusCode == 200 {
 		if err := json.NewDecoder(res.Body).Decode(answer); err != nil {

@@ -69,12 +69,10 @@ func runLogged(t *testing.T, conf *config.Config, log slog.Handler) *running {
 	return r
 }
 
-// watch opens the live stream of a server.
-func (r *running) watch(t *testing.T, query, token string) *live.Reader {
+// get asks the admin port of a server. The caller closes the body.
+func (r *running) get(ctx context.Context, t *testing.T, path, token string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URLs["admin"]+"/v1/live?"+query, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URLs["admin"]+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +83,15 @@ func (r *running) watch(t *testing.T, query, token string) *live.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return res
+}
+
+// watch opens the live stream of a server.
+func (r *running) watch(t *testing.T, query, token string) *live.Reader {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	res := r.get(ctx, t, "/v1/live?"+query, token)
 	t.Cleanup(func() { res.Body.Close() })
 	if res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
