@@ -85,7 +85,8 @@ func (p Problem) Write(rw http.ResponseWriter) {
 	send(rw, kind, p.Status, body)
 }
 
-// wordOf returns the word of gRPC for a status of HTTP.
+// wordOf returns the code of a status of HTTP: gRPC's word for it, or TOO_LARGE of a request
+// that is, for which gRPC has none.
 func wordOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:

@@ -309,7 +309,7 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 	case seenStrict:
 		switch strict := r.boolean(); {
 		case s&mayHaveChecks != 0:
-			q.asked = &strict
+			q.asked = new(strict)
 		case strict:
 			q.strict = append(q.strict, req)
 		default:
