@@ -196,6 +196,9 @@ func TestPages(t *testing.T) {
 				for _, program := range pages[name].programs {
 					servertest.Binary(t, program)
 				}
+				for _, program := range pages[name].built {
+					servertest.Built(t, program)
+				}
 				if err := readPage(t, filepath.Join("../../docs", name), name); err != nil {
 					t.Error(err)
 				}

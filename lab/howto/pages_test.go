@@ -23,6 +23,7 @@ type omission struct{ command, reason string }
 type page struct {
 	hosts    []string                 // names of hosts, which are this machine
 	programs []string                 // that must be installed
+	built    []string                 // that make servers must have built
 	setup    []func(dir string) error // what is there, and runs
 	left     []omission
 }
@@ -45,12 +46,12 @@ var pages = map[string]page{
 	}},
 	"how-to/fleet.md":        {programs: []string{"redis-server", "redis-cli"}},
 	"tutorials/saas.md":      {setup: []func(string) error{application}},
-	"how-to/forward-auth.md": {programs: []string{"nginx", "haproxy"}, setup: []func(string) error{application, checkout, proxies}},
+	"how-to/forward-auth.md": {programs: []string{"nginx", "haproxy"}, built: []string{"caddy"}, setup: []func(string) error{application, checkout, proxies}},
 	"how-to/kubernetes.md": {left: []omission{
 		{"kubectl create", cluster}, {"kubectl create", cluster}, {"helm", cluster}, {"kubectl rollout", cluster}, {"kubectl port-forward", cluster}, {"curl", cluster},
 	}},
 	"how-to/load-balancer.md": {setup: []func(string) error{application}},
-	"how-to/upgrade.md":       {setup: []func(string) error{redis}},
+	"how-to/upgrade.md":       {programs: []string{"redis-server"}, setup: []func(string) error{redis}},
 	"how-to/go.md":            {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
 	"tutorials/library.md":    {setup: []func(string) error{module}, left: []omission{{"go mod init", network}, {"go get", network}}},
 	"tutorials/gateway.md":    {hosts: []string{"redis"}, programs: []string{"curl", "redis-server"}, setup: []func(string) error{application, redis, accessLog}},
