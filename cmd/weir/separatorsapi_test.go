@@ -26,6 +26,7 @@ import (
 // of counters in it.
 func TestNoSeparatorAtTheAPI(t *testing.T) {
 	t.Parallel()
+	cli := servertest.Binary(t, "redis-cli")
 	n := serve(t, "--rules", servertest.File(t, "rules.yaml", `domain: api
 descriptors:
   - key: tenant
@@ -93,7 +94,7 @@ descriptors:
 			e, err := envoy.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "api", Descriptors: []*ratelimitv3.RateLimitDescriptor{{Entries: pairs}}})
 			heard("ShouldRateLimit", e, err)
 			for _, call := range [][]string{append([]string{"WEIR.CHECK", "api"}, strings.Split(strings.Join(words, "="), "=")...), {"CL.THROTTLE", words[0], "1", "1", "60"}, {"WEIR.NO"}, {"WEIR.CHECK"}} {
-				out, err := exec.Command("redis-cli", append([]string{"-p", n.Listening("resp")[strings.LastIndex(n.Listening("resp"), ":")+1:]}, call...)...).CombinedOutput()
+				out, err := exec.Command(cli, append([]string{"-p", n.Listening("resp")[strings.LastIndex(n.Listening("resp"), ":")+1:]}, call...)...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v: %v %s", call, err, out)
 				}
