@@ -26,7 +26,7 @@ func TestFamilyOwedUnderFaults(t *testing.T) {
 	each := 400
 	switch {
 	case os.Getenv("WEIR_SOAK") != "":
-		each = 10_000
+		each = 2000
 	case testing.Short():
 		each = 100
 	}
