@@ -75,8 +75,8 @@ func (l *Limiter) Rules() Rules { return l.rules }
 
 // exempts reports whether the rules leave r without a limit on purpose.
 func (l *Limiter) exempts(r *Request) bool {
-	e, ok := l.rules.(Exempter)
-	return ok && e.Exempts(r)
+	c, ok := l.rules.(Catalog)
+	return ok && c.Exempts(r)
 }
 
 // Acquire returns an empty request from a pool. Give it back with Recycle.

@@ -21,26 +21,18 @@ type KeyList struct {
 	Repeats func(entries []Entry) bool
 }
 
-// KeyLister is implemented by Rules that know what requests are to be asked about.
-type KeyLister interface {
+// Catalog is implemented by Rules that know which requests they are for, as those of files
+// do. Where rules are none, [Limiter.Take] takes a request that meets no limit for a mistake,
+// and [Limiter.TakeBy] takes none for one.
+type Catalog interface {
 	// KeyLists returns the keys of the descriptors that the rules of a domain, or
 	// what they choose by, are matched by. It returns the same slice until the rules
 	// change; nobody may change it.
 	KeyLists(domain string) []KeyList
-}
-
-// Exempter is an optional interface of [Rules] that leave requests without a limit
-// on purpose. Where rules are none, [Limiter.Take] takes a request that meets no
-// limit for a mistake.
-type Exempter interface {
-	// Exempts reports whether r, for which Match appends nothing, is exempt: its
-	// limit was switched off, or a list lets it pass. It may use r as Match does.
+	// Exempts reports whether r, for which Match appends nothing, is left without a limit
+	// on purpose: its limit was switched off, or a list lets it pass. It may use r as Match
+	// does.
 	Exempts(r *Request) bool
-}
-
-// Speller is an optional interface of [Rules] that know which requests cannot have been
-// meant.
-type Speller interface {
 	// Misspelt says why no rule looks at r, for which Match appends nothing: there is no
 	// such domain, or none of its rules is matched by these keys, whatever their values.
 	// It names what is near. Empty means that a rule looks at r. It may use r as Match

@@ -9,7 +9,7 @@ import (
 // A cost of zero looks and spends nothing. It does not allocate.
 //
 // Take is for [Limits]. Where the rules have no limit for that entry, and do not
-// exempt it (see [Exempter]), it returns ErrNoKey. With any error the Decision is
+// exempt it (see [Catalog]), it returns ErrNoKey. With any error the Decision is
 // the zero Decision, which refuses.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
 	if cost < 0 || cost > MaxCost {
@@ -36,7 +36,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 //
 // A cost of zero looks and spends nothing. Values that no rule limits pass. Where no rule
 // looks at the keys, or at the domain, the error is ErrNoRule, if the rules can tell (see
-// [Speller]); it is ErrNoRequest for entries that are no pairs, and else what Decide
+// [Catalog]); it is ErrNoRequest for entries that are no pairs, and else what Decide
 // returns. With any error the Decision is the zero Decision, which refuses. It does not
 // allocate. For several descriptors, or a concurrency limit, use Decide.
 func (l *Limiter) TakeBy(ctx context.Context, domain string, cost int64, entries ...string) (Decision, error) {
@@ -57,8 +57,8 @@ func (l *Limiter) TakeBy(ctx context.Context, domain string, cost int64, entries
 	if err != nil || len(r.ops) > 0 {
 		return d, err
 	}
-	if s, ok := l.rules.(Speller); ok {
-		if why := s.Misspelt(r); why != "" {
+	if c, ok := l.rules.(Catalog); ok {
+		if why := c.Misspelt(r); why != "" {
 			return Decision{}, fmt.Errorf("%w: %s", ErrNoRule, why)
 		}
 	}

@@ -336,7 +336,11 @@ func (m matches) Match(dst []weir.Op, _ *weir.Request) []weir.Op { return append
 // exempt are rules that limit nobody, on purpose.
 type exempt struct{ matches }
 
+func (exempt) KeyLists(string) []weir.KeyList { return nil }
+
 func (exempt) Exempts(*weir.Request) bool { return true }
+
+func (exempt) Misspelt(*weir.Request) string { return "" }
 
 // A limit that comes with a call is enforced as it is written, its mode too.
 func TestTakeLimitKeepsTheMode(t *testing.T) {

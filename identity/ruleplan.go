@@ -22,24 +22,24 @@ const entryAddress = "remote_address"
 // so far as requests are known to have it: a descriptor for each list of keys that
 // has a source ([Sources]) for every key. It follows the rules when they change. One
 // descriptor is always there, that of the client's address; it is the only one where
-// rules are no [weir.KeyLister].
+// rules are no [weir.Catalog].
 //
 // A list with a key that is no source, or whose source is not configured, is not
 // asked about: see [Resolver.Unknown]. Nor is one beyond [MaxRuleLists], or with more
 // than [MaxRuleKeys]. priority is that of the requests, 0 the
 // highest.
 func (r *Resolver) RulePlan(rules weir.Rules, priority int) *Plan {
-	lister, ok := rules.(weir.KeyLister)
+	catalog, ok := rules.(weir.Catalog)
 	if !ok {
 		return r.planOf(nil, priority)
 	}
-	return &Plan{follows: &follower{r: r, rules: lister, priority: priority}}
+	return &Plan{follows: &follower{r: r, rules: catalog, priority: priority}}
 }
 
 // follower makes the plans of a RulePlan. Safe for concurrent use.
 type follower struct {
 	r        *Resolver
-	rules    weir.KeyLister
+	rules    weir.Catalog
 	priority int
 	// made are the plans by domain. The map is never changed.
 	made atomic.Pointer[map[string]madePlan]

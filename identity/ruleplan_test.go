@@ -18,6 +18,10 @@ func (l lists) Match(dst []weir.Op, _ *weir.Request) []weir.Op { return dst }
 
 func (l lists) KeyLists(domain string) []weir.KeyList { return l[domain] }
 
+func (lists) Exempts(*weir.Request) bool { return false }
+
+func (lists) Misspelt(*weir.Request) string { return "" }
+
 func keyLists(texts ...string) []weir.KeyList {
 	var all []weir.KeyList
 	for _, t := range texts {

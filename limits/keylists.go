@@ -8,9 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-var _ weir.KeyLister = (*Set)(nil)
-
-// KeyLists implements [weir.KeyLister]: a list for all rules that are matched by the
+// KeyLists implements [weir.Catalog]: a list for all rules that are matched by the
 // same keys, those of the last layer first, and one of a single key for each that only a
 // choice of tiers or a list of the domain looks at. A descriptor of those meets no
 // rule by itself.

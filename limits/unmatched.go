@@ -9,12 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/spell"
 )
 
-var (
-	_ weir.Exempter = (*Set)(nil)
-	_ weir.Speller  = (*Set)(nil)
-)
+var _ weir.Catalog = (*Set)(nil)
 
-// Exempts implements [weir.Exempter]: it reports whether r meets a rule of its domain,
+// Exempts implements [weir.Catalog]: it reports whether r meets a rule of its domain,
 // though it may be one without a limit, or is on a list of the domain. If not, no rule
 // says anything of r.
 func (s *Set) Exempts(r *weir.Request) bool {
@@ -58,7 +55,7 @@ func (s *Set) Unmatched(r *weir.Request) string {
 	return fmt.Sprintf("no rule of domain %q is for these values of %s", r.Domain, keysOf(&r.Descriptors[0]))
 }
 
-// Misspelt implements [weir.Speller]: it is Unmatched but for the values.
+// Misspelt implements [weir.Catalog]: it is Unmatched but for the values.
 func (s *Set) Misspelt(r *weir.Request) string {
 	if slices.ContainsFunc(s.presets, func(l *Layer) bool { return l.Name == r.Domain }) {
 		return "" // nobody can tell what a preset looks at

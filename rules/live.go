@@ -31,10 +31,8 @@ type Live struct {
 }
 
 var (
-	_ weir.Rules     = (*Live)(nil)
-	_ weir.KeyLister = (*Live)(nil)
-	_ weir.Exempter  = (*Live)(nil)
-	_ weir.Speller   = (*Live)(nil)
+	_ weir.Rules   = (*Live)(nil)
+	_ weir.Catalog = (*Live)(nil)
 )
 
 // Status says what a Live decides by, and how its last reload went.
@@ -80,13 +78,13 @@ func Fixed(set *limits.Set) *Live {
 // Match implements weir.Rules by the set in use.
 func (l *Live) Match(dst []weir.Op, r *weir.Request) []weir.Op { return l.set.Load().Match(dst, r) }
 
-// KeyLists implements [weir.KeyLister].
+// KeyLists implements [weir.Catalog].
 func (l *Live) KeyLists(domain string) []weir.KeyList { return l.set.Load().KeyLists(domain) }
 
-// Exempts implements [weir.Exempter].
+// Exempts implements [weir.Catalog].
 func (l *Live) Exempts(r *weir.Request) bool { return l.set.Load().Exempts(r) }
 
-// Misspelt implements [weir.Speller].
+// Misspelt implements [weir.Catalog].
 func (l *Live) Misspelt(r *weir.Request) string { return l.set.Load().Misspelt(r) }
 
 // Unmatched says of the set in use what [limits.Set.Unmatched] does.

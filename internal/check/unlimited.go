@@ -23,17 +23,22 @@ type Unlimited struct {
 	Have string
 }
 
+// Fault says what is wrong and the cure, as the log and `weir check` have it.
+func (u *Unlimited) Fault() (fault, cure string) {
+	if u.Route < 0 {
+		return "requests without a route are not limited: no rule matches them", "add a rule with this key, or a route with descriptors"
+	}
+	return "route is not limited: no rule matches its descriptors", "add a rule with these keys, or set unlimited: true"
+}
+
 // finding returns u as a warning of the configuration at path.
 func (u *Unlimited) finding(path string) *rules.Error {
-	e := &rules.Error{File: path, Path: fmt.Sprintf("routes[%d]", u.Route), Warning: true,
-		Msg:  fmt.Sprintf("route is not limited: no rule matches its descriptors (%s); the rules have %s", u.Keys, u.Have),
-		Hint: "add a rule with these keys, or set unlimited: true"}
-	if u.Route < 0 {
-		e.Path = "upstream"
-		e.Msg = fmt.Sprintf("requests without a route are not limited: no rule matches %s; the rules have %s", u.Keys, u.Have)
-		e.Hint = "add a rule with this key, or a route with descriptors"
+	at := "upstream"
+	if u.Route >= 0 {
+		at = fmt.Sprintf("routes[%d]", u.Route)
 	}
-	return e
+	fault, cure := u.Fault()
+	return &rules.Error{File: path, Path: at, Warning: true, Msg: fmt.Sprintf("%s (%s); the rules have %s", fault, u.Keys, u.Have), Hint: cure}
 }
 
 // FindUnlimited finds what of the requests no rule limits. With load shedding something

@@ -40,14 +40,13 @@ func (s *coverage) warn() {
 	s.checked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
 	for _, u := range check.FindUnlimited(s.conf, s.who, s.rules.set()) {
-		if u.Route < 0 {
-			s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
-				"domain", s.conf.API.Domain, "key", u.Keys, "rules", u.Have)
-			continue
+		fault, cure := u.Fault()
+		log := s.log
+		if u.Route >= 0 {
+			r := &s.conf.Routes[u.Route]
+			log = log.With("route", u.Route+1, "host", r.Host, "path", r.Path)
 		}
-		r := &s.conf.Routes[u.Route]
-		s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
-			"route", u.Route+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", u.Keys, "rules", u.Have)
+		log.Warn(fault+"; "+cure, "domain", s.conf.API.Domain, "keys", u.Keys, "rules", u.Have)
 	}
 }
 

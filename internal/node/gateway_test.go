@@ -184,8 +184,8 @@ func TestWarnOfUnlimited(t *testing.T) {
 	}
 	const upstream = "http://127.0.0.1:1"
 	f(func(c *config.Config) {})
-	f(func(c *config.Config) { c.Upstream = upstream }, `domain=api key=remote_address rules="client_id, user"`)
-	f(func(c *config.Config) { c.Upstream, c.API.Domain = upstream, "other" }, "domain=other key=remote_address rules=none")
+	f(func(c *config.Config) { c.Upstream = upstream }, `domain=api keys=remote_address rules="client_id, user"`)
+	f(func(c *config.Config) { c.Upstream, c.API.Domain = upstream, "other" }, "domain=other keys=remote_address rules=none")
 	f(func(c *config.Config) { c.Upstream, c.Limits = upstream, []string{"5/minute by all"} })
 	f(func(c *config.Config) { c.Routes = []config.Route{from("/user", "other", "user"), free} })
 	f(func(c *config.Config) {

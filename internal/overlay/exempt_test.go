@@ -2,6 +2,8 @@ package overlay_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/limits"
+	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -45,5 +48,34 @@ func TestTakeUnderALimitThatIsOff(t *testing.T) {
 	none, _ := limiter(weir.Limits{})
 	if d, err := none.Take(t.Context(), "acme", 1); !errors.Is(err, weir.ErrNoKey) || d.Allowed() {
 		t.Errorf("no limit beneath: %s, %v", d, err)
+	}
+}
+
+// Keys that no rule looks at are as wrong over an overlay as they are by the rules alone.
+func TestTakeByOfKeysThatNoRuleHas(t *testing.T) {
+	store := memory.New(memory.Options{MaxBytes: 1 << 20})
+	defer store.Close()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("domain: api\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := rules.Load([]string{file}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := overlay.New(t.Context(), overlay.Options{Rules: set, Board: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]weir.Rules{"rules": set, "overlay": over} {
+		lim, err := weir.New(store, r, weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range [][]string{{"api", "usr"}, {"apis", "user"}} {
+			if d, err := lim.TakeBy(t.Context(), by[0], 1, by[1], "ann"); !errors.Is(err, weir.ErrNoRule) || d.Allowed() {
+				t.Errorf("%s: domain %s, key %s: %s, %v", name, by[0], by[1], d, err)
+			}
+		}
 	}
 }

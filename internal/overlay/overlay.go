@@ -58,8 +58,8 @@ type Overlay struct {
 }
 
 var (
-	_ weir.Rules     = (*Overlay)(nil)
-	_ weir.KeyLister = (*Overlay)(nil)
+	_ weir.Rules   = (*Overlay)(nil)
+	_ weir.Catalog = (*Overlay)(nil)
 )
 
 // New returns the overlay with what is on the board now. That the board does not
@@ -110,22 +110,30 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	return dst
 }
 
-// Exempts implements weir.Exempter: r is exempt if the rules beneath limit it, and
+// Exempts implements [weir.Catalog]: r is exempt if the rules beneath limit it, and
 // the mode of their limits is [Off].
 func (o *Overlay) Exempts(r *weir.Request) bool {
-	if e, ok := o.rules.(weir.Exempter); ok && e.Exempts(r) {
+	if c, ok := o.rules.(weir.Catalog); ok && c.Exempts(r) {
 		return true
 	}
 	return len(o.rules.Match(nil, r)) > 0
 }
 
-// KeyLists implements [weir.KeyLister] by the rules that lie beneath; nil if they
+// KeyLists implements [weir.Catalog] by the rules that lie beneath; nil if they
 // cannot say.
 func (o *Overlay) KeyLists(domain string) []weir.KeyList {
-	if l, ok := o.rules.(weir.KeyLister); ok {
-		return l.KeyLists(domain)
+	if c, ok := o.rules.(weir.Catalog); ok {
+		return c.KeyLists(domain)
 	}
 	return nil
+}
+
+// Misspelt implements [weir.Catalog] by the rules that lie beneath; empty if they cannot say.
+func (o *Overlay) Misspelt(r *weir.Request) string {
+	if c, ok := o.rules.(weir.Catalog); ok {
+		return c.Misspelt(r)
+	}
+	return ""
 }
 
 // Unmatched says by the rules that lie beneath why r is likely not what was meant;

@@ -83,6 +83,10 @@ var headerLists = []weir.KeyList{{Keys: []string{"header:X-Plan"}}}
 
 func (*headerRules) KeyLists(string) []weir.KeyList { return headerLists }
 
+func (*headerRules) Exempts(*weir.Request) bool { return false }
+
+func (*headerRules) Misspelt(*weir.Request) string { return "" }
+
 // merging is an upstream that merges the trailers into the header.
 type merging struct{ trailer, merged http.Header }
 
