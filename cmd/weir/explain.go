@@ -69,11 +69,11 @@ func (c *explainCmd) Run(s streams) error {
 
 // liveAnswer is the answer of POST /v1/explain.
 type liveAnswer struct {
-	Decision verdict              `json:"decision"`
-	Counters []limitDecision      `json:"counters"`
-	Rules    limits.Explanation   `json:"rules"`
-	Overlay  []overlay.View       `json:"overlay"`
-	Modes    []overlay.SwitchView `json:"modes"`
+	Decision verdict            `json:"decision"`
+	Counters []limitDecision    `json:"counters"`
+	Rules    limits.Explanation `json:"rules"`
+	Overlay  []overlay.View     `json:"overlay"`
+	Modes    []overlay.ModeView `json:"modes"`
 }
 
 // live explains the request by a running server.

@@ -53,12 +53,12 @@ type keyQuestion struct {
 
 // keyState is their answer.
 type keyState struct {
-	Allowed    bool                 `json:"allowed"`
-	RetryAfter *float64             `json:"retry_after"`
-	Limits     []limitDecision      `json:"limits"`
-	Overlay    []overlay.View       `json:"overlay"`
-	Modes      []overlay.SwitchView `json:"modes"`
-	YAML       string               `json:"yaml"`
+	Allowed    bool               `json:"allowed"`
+	RetryAfter *float64           `json:"retry_after"`
+	Limits     []limitDecision    `json:"limits"`
+	Overlay    []overlay.View     `json:"overlay"`
+	Modes      []overlay.ModeView `json:"modes"`
+	YAML       string             `json:"yaml"`
 	Client     *struct {
 		Domain  string       `json:"domain"`
 		Entries []weir.Entry `json:"entries"`

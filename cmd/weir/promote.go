@@ -293,7 +293,7 @@ func (w *watch) back(why string) error {
 
 // left returns for how many seconds an earlier mode still holds, 0 for one without
 // an end; false when it would have ended by now.
-func (w *watch) left(was, made *overlay.SwitchView) (int64, bool) {
+func (w *watch) left(was, made *overlay.ModeView) (int64, bool) {
 	if was.Until == nil {
 		return 0, true
 	}

@@ -29,7 +29,7 @@ func seconds(s *float64) string {
 }
 
 // modeLine writes a mode that an operator gave a limit for a person.
-func modeLine(v *overlay.SwitchView) string {
+func modeLine(v *overlay.ModeView) string {
 	text := fmt.Sprintf("limit %s of %s/%s: %s, set by %s", v.Limit, v.Domain, v.Rule, v, live.Printable(v.By))
 	if v.Reason != "" {
 		text += ": " + live.Printable(v.Reason)

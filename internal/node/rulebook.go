@@ -20,7 +20,7 @@ type rulebook struct {
 	// Overlay is the bans and overrides of single keys that are in force.
 	Overlay []overlay.View `json:"overlay"`
 	// Modes are those of limits that operators changed.
-	Modes []overlay.SwitchView `json:"modes"`
+	Modes []overlay.ModeView `json:"modes"`
 }
 
 // describedRule is one rule, its limits in words.

@@ -36,20 +36,20 @@ func (m *match) applyModes(dst []weir.Op, from int) ([]weir.Op, int) {
 		if op.Limit == nil || op.Part != weir.PartLimit {
 			continue
 		}
-		sw := m.switches[limitID{op.Limit.Scope, op.Limit.Name}]
-		if sw == nil || sw.over(m.now()) || sw.Mode == Off && m.r.Verb == weir.Refund {
+		mode := m.byLimit[limitID{op.Limit.Scope, op.Limit.Name}]
+		if mode == nil || mode.over(m.now()) || mode.Mode == Off && m.r.Verb == weir.Refund {
 			continue
 		}
 		begin, end := partsOf(dst[:n], i)
 		begin = max(begin, from)
 		var buf [4]weir.Op // a ban, a ceiling, the limit, its pool or lower threshold
 		instead := buf[:0]
-		if sw.Mode == Off {
+		if mode.Mode == Off {
 			if mark := m.markOf(op); mark != nil && mark.ban != nil {
 				dst = mark.refuse(m.variants.ofMark(mark, op.Limit), dst, i, m.now(), m.r)
 			}
 		} else {
-			made := m.variants.ofMode(sw, op.Limit)
+			made := m.variants.ofMode(mode, op.Limit)
 			if made.to == nil {
 				continue
 			}

@@ -137,29 +137,29 @@ func (m *Modes) All() []Entry {
 
 // Of returns the view of the mode in force that an operator gave a limit of the rules, nil
 // for none.
-func (m *Modes) Of(l *weir.Limit) *SwitchView {
-	s := m.entries.inUse().switches[limitID{l.Scope, l.Name}]
+func (m *Modes) Of(l *weir.Limit) *ModeView {
+	s := m.entries.inUse().byLimit[limitID{l.Scope, l.Name}]
 	if s == nil || s.over(m.entries.board.now()) {
 		return nil
 	}
 	ref := m.variants.limits.of(l)
-	v := s.Entry.switchView(ref)
+	v := s.Entry.modeView(ref)
 	return &v
 }
 
 // Views returns the views of the modes that are in force, one for all limits
 // that go by the same words.
-func (m *Modes) Views() []SwitchView {
+func (m *Modes) Views() []ModeView {
 	all := slices.CompactFunc(m.All(), func(a, b Entry) bool {
 		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
 	})
-	out := make([]SwitchView, len(all))
+	out := make([]ModeView, len(all))
 	if len(all) == 0 {
 		return out
 	}
 	refs := m.variants.limits.byID()
 	for i := range all {
-		out[i] = all[i].switchView(refs[all[i].limitID()])
+		out[i] = all[i].modeView(refs[all[i].limitID()])
 	}
 	return out
 }

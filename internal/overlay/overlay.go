@@ -98,7 +98,7 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		return dst
 	}
 	m, n := match{set: s, variants: o.variants, board: o.board, r: r}, len(dst)
-	if len(s.switches) > 0 {
+	if len(s.byLimit) > 0 {
 		dst, n = m.applyModes(dst, from)
 	}
 	if len(s.marks) > 0 {

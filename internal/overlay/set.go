@@ -8,14 +8,14 @@ import (
 )
 
 // A set is what is in use of the document. It is immutable, but for what marks
-// and switches remember.
+// and modes remember.
 type set struct {
-	// keys are the entries of single keys, modes those of limits; marks are by key,
-	// switches by limit.
-	keys     []*Entry
-	modes    []*Entry
-	marks    map[counter]*mark
-	switches map[limitID]*switched
+	// keys are the entries of single keys, which marks find, and modes those of limits, which
+	// byLimit finds.
+	keys    []*Entry
+	modes   []*Entry
+	marks   map[counter]*mark
+	byLimit map[limitID]*modeInUse
 	// clients are those that are banned over their domain; addresses are those of them
 	// whose value is an address or a range, by which those in it are banned, as a deny
 	// list has it. Their spelling says nothing.
@@ -44,7 +44,7 @@ func newSet(entries []Entry, old *set) *set {
 	if old == nil {
 		old = &set{}
 	}
-	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[limitID]*switched{},
+	s := &set{marks: make(map[counter]*mark, len(entries)), byLimit: map[limitID]*modeInUse{},
 		clients: map[client]*clientBan{}, addresses: map[addressKey]*address.Table[*clientBan]{}}
 	for i := range entries {
 		e := &entries[i]
@@ -53,7 +53,7 @@ func newSet(entries []Entry, old *set) *set {
 		}
 		if e.Kind == KindMode {
 			s.modes = append(s.modes, e)
-			s.switches[e.limitID()] = &switched{Entry: e}
+			s.byLimit[e.limitID()] = &modeInUse{Entry: e}
 			continue
 		}
 		s.keys = append(s.keys, e)
@@ -83,8 +83,8 @@ func newSet(entries []Entry, old *set) *set {
 			m.made.list.Store(was.made.list.Load())
 		}
 	}
-	for at, m := range s.switches {
-		if was := old.switches[at]; was != nil && m.Setting() == was.Setting() {
+	for at, m := range s.byLimit {
+		if was := old.byLimit[at]; was != nil && m.Setting() == was.Setting() {
 			m.made.list.Store(was.made.list.Load())
 		}
 	}
@@ -150,8 +150,8 @@ func (m *mark) same(was *mark) bool {
 	return a == nil || a.Count == b.Count && a.Period == b.Period && a.Burst == b.Burst
 }
 
-// switched is a mode in use, and the limits that it makes.
-type switched struct {
+// modeInUse is a mode in use, and the limits that it makes.
+type modeInUse struct {
 	*Entry
 	made remembered
 }

@@ -68,7 +68,7 @@ func TestSnippets(t *testing.T) {
 
 // A mode of several limits is one snippet, with its line once.
 func TestModeSnippetOfSeveralLimits(t *testing.T) {
-	got := overlay.ModeSnippet([]overlay.SwitchView{
+	got := overlay.ModeSnippet([]overlay.ModeView{
 		{Name: limits.Name{Domain: "api", Rule: "user", Limit: "a"}, Mode: overlay.Enforced, Percent: new(int64(5))}, {Name: limits.Name{Domain: "api", Rule: "user", Limit: "b"}, Mode: overlay.Enforced, Percent: new(int64(5))},
 	})
 	if strings.Count(got, "rollout: 5%") != 1 || !strings.Contains(got, `limit "a"; domain "api", rule "user", limit "b"`) || overlay.ModeSnippet(nil) != "" {

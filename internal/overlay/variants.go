@@ -60,7 +60,7 @@ func (v *variants) ofMark(m *mark, l *weir.Limit) *made {
 }
 
 // ofMode returns what the mode s makes of l. It allocates the first time.
-func (v *variants) ofMode(s *switched, l *weir.Limit) *made {
+func (v *variants) ofMode(s *modeInUse, l *weir.Limit) *made {
 	if found := s.made.find(l); found != nil {
 		return found
 	}
@@ -81,7 +81,7 @@ func (v *variants) ofMode(s *switched, l *weir.Limit) *made {
 	return s.made.add(out)
 }
 
-// made is what a mark or a switch makes of one limit of the rules.
+// made is what a mark or a mode makes of one limit of the rules.
 type made struct {
 	limit *weir.Limit
 	// banned is what decisions of a banned key name as their limit, with the

@@ -41,8 +41,8 @@ func (e *Entry) view() View {
 	return v
 }
 
-// SwitchView is a mode as operators are told of it, for encoding/json.
-type SwitchView struct {
+// ModeView is a mode as operators are told of it, for encoding/json.
+type ModeView struct {
 	limits.Name
 	Mode Mode `json:"mode"`
 	// Percent of the keys that are refused, of enforce; nil of other modes.
@@ -68,7 +68,7 @@ type LimitMode struct {
 	// Rules is the mode by the rules in a word.
 	Rules string `json:"rules"`
 	// Changed is what an operator made of it, nil for nothing.
-	Changed *SwitchView `json:"changed"`
+	Changed *ModeView `json:"changed"`
 	// Counts are the decisions of this node under the limit since its start.
 	Counts map[string]uint64 `json:"counts"`
 }
@@ -84,7 +84,7 @@ func (m *LimitMode) String() string {
 
 // String says the mode in a line: "enforced for 10% of keys by an operator until
 // 2026-01-02T15:04:05Z; shadow by the rules".
-func (v *SwitchView) String() string {
+func (v *ModeView) String() string {
 	text := string(v.Mode)
 	if v.Mode == Enforced && *v.Percent < 100 {
 		text = fmt.Sprintf("enforced for %d%% of keys", *v.Percent)
@@ -101,10 +101,10 @@ func (v *SwitchView) String() string {
 	return text
 }
 
-// switchView returns the mode e as operators are told of it; p is nil where the rules have
+// modeView returns the mode e as operators are told of it; p is nil where the rules have
 // none.
-func (e *Entry) switchView(p *limits.Limit) SwitchView {
-	v := SwitchView{Name: limits.Name{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit}, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
+func (e *Entry) modeView(p *limits.Limit) ModeView {
+	v := ModeView{Name: limits.Name{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit}, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
 	if e.Mode == Enforced {
 		v.Percent = new(e.Percent)
 	}
@@ -115,7 +115,7 @@ func (e *Entry) switchView(p *limits.Limit) SwitchView {
 }
 
 // ModeSnippet is [Entry.Snippet] of a mode that an operator gave to limits in one change.
-func ModeSnippet(views []SwitchView) string {
+func ModeSnippet(views []ModeView) string {
 	if len(views) == 0 {
 		return ""
 	}

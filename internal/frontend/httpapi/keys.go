@@ -256,14 +256,14 @@ const maxCells = 256
 // overlaid is what operators changed of the keys of a request and of their limits, as a
 // response has it.
 type overlaid struct {
-	Keys  []overlay.View       `json:"overlay"`
-	Modes []overlay.SwitchView `json:"modes"`
+	Keys  []overlay.View     `json:"overlay"`
+	Modes []overlay.ModeView `json:"modes"`
 }
 
 // overlaidOf returns what operators changed of what req meets. The rules are asked again: a
 // limit that is off is not among those that were met.
 func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
-	out := overlaid{o.Keys.Views(o.Keys.OfClient(req)), []overlay.SwitchView{}}
+	out := overlaid{o.Keys.Views(o.Keys.OfClient(req)), []overlay.ModeView{}}
 	seen := map[*weir.Limit]bool{}
 	for _, op := range o.Beneath().Match(nil, req) {
 		if op.Limit == nil {

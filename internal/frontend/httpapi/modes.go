@@ -75,7 +75,7 @@ type modeAnswer struct {
 	// Limits are those that are meant, as they stand.
 	Limits []overlay.LimitMode `json:"limits"`
 	// Waiting are modes of limits that the rules do not have.
-	Waiting []overlay.SwitchView `json:"pending"`
+	Waiting []overlay.ModeView `json:"pending"`
 	// YAML is a snippet for a rules file to start from, empty where a mode was taken back; of a
 	// change alone.
 	YAML *string `json:"yaml,omitempty"`
@@ -83,7 +83,7 @@ type modeAnswer struct {
 
 // view returns how limits stand.
 func (m *modes) view(of []*limits.Limit) modeAnswer {
-	out := modeAnswer{Limits: []overlay.LimitMode{}, Waiting: []overlay.SwitchView{}}
+	out := modeAnswer{Limits: []overlay.LimitMode{}, Waiting: []overlay.ModeView{}}
 	for _, v := range m.overlay.Modes.Views() {
 		if v.Rules == nil {
 			out.Waiting = append(out.Waiting, v)
@@ -144,7 +144,7 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 		return err
 	}
 	out := m.view(chosen)
-	var changed []overlay.SwitchView
+	var changed []overlay.ModeView
 	for _, l := range out.Limits {
 		if l.Changed != nil {
 			changed = append(changed, *l.Changed)
