@@ -72,7 +72,7 @@ type Pace struct {
 	mu sync.Mutex
 	// rests: nothing is to move any more, and the deadline is others' business.
 	rests bool
-	// until is the deadline in force, zero if it is not known.
+	// until is the deadline in force, zero if it is not known or none.
 	until time.Time
 }
 
@@ -85,24 +85,32 @@ func (p *Pace) Moved() {
 	}
 	// To set a deadline costs a lock of the runtime's: not for every write.
 	until := time.Now().Add(p.Stall)
-	if !p.until.IsZero() && until.Sub(p.until) < p.Stall/4 {
-		return
-	}
-	if !p.Last.IsZero() && p.Last.Before(until) {
+	isLast := !p.Last.IsZero() && p.Last.Before(until)
+	if isLast {
 		until = p.Last
+	}
+	later := until.Sub(p.until)
+	if !p.until.IsZero() && (later == 0 || !isLast && later > 0 && later < p.Stall/4) {
+		return
 	}
 	p.until = until
 	_ = p.Set(until) // it fails on closed connections, as the move then does
 }
 
-// Limit sets the deadline that holds however much moves, zero for none.
+// Limit sets the deadline that holds however much moves, zero for none. An earlier one that
+// is in force stays until something moves: net/http sets one for each request.
 func (p *Pace) Limit(last time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Set == nil {
 		return net.ErrClosed
 	}
-	p.Last, p.until = last, time.Time{}
+	p.Last = last
+	isEarlier := last.IsZero() || p.until.Before(last)
+	if !p.rests && p.Stall > 0 && !p.until.IsZero() && isEarlier {
+		return nil
+	}
+	p.until = last
 	return p.Set(last)
 }
 

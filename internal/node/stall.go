@@ -147,7 +147,6 @@ func newWatch(w http.ResponseWriter, r *http.Request, stall, whole time.Duration
 		if whole > 0 {
 			a.paced.read.Last = time.Now().Add(whole)
 		}
-		a.paced.read.Moved() // also for what net/http reads when the handler does not
 		r.Body = a.paced
 		return a, r
 	case hasBody:
@@ -183,7 +182,7 @@ func (a *watch) broken() bool { return a != nil && a.paced != nil && a.paced.bro
 // what is left of the answer and to read what is left of the body.
 func (a *watch) end() {
 	if a.paced != nil {
-		a.paced.read.Moved()
+		a.paced.read.Moved() // for what net/http reads when the handler does not
 		a.paced.read.End()
 	}
 	if a.body != nil {
