@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // archives calls do with every file of testdata/compat.
@@ -161,8 +162,12 @@ func FuzzJSON(f *testing.F) {
 
 // FuzzXDS loads raw resources.
 func FuzzXDS(f *testing.F) {
+	metadata, err := structpb.NewStruct(map[string]any{"a": []any{1, "x", nil}})
+	if err != nil {
+		f.Fatal(err)
+	}
 	for _, r := range []*rlsconfv3.RateLimitConfig{
-		resource("a", "d", withNewer(f, &rlsconfv3.RateLimitDescriptor{Key: "k", RateLimit: policy(1, 2)}, true, map[string]any{"a": []any{1, "x", nil}})),
+		resource("a", "d", &rlsconfv3.RateLimitDescriptor{Key: "k", RateLimit: policy(1, 2), QuotaMode: true, Metadata: metadata}),
 		resource("", ""),
 		resource("b", "d", &rlsconfv3.RateLimitDescriptor{Key: "k", Value: "*", Descriptors: []*rlsconfv3.RateLimitDescriptor{{Key: "l"}}}),
 	} {

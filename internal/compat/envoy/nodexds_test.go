@@ -100,10 +100,6 @@ func (g *generator) descriptors(t *testing.T, specs []descriptorSpec) (all []*rl
 		d := &rlsconfv3.RateLimitDescriptor{Key: s.Key, Value: s.Value, ShadowMode: s.ShadowMode, DetailedMetric: s.DetailedMetric, Descriptors: g.descriptors(t, s.Descriptors)}
 		if l := s.RateLimit; l != nil {
 			unit := rlsconfv3.RateLimitUnit_value[strings.ToUpper(l.Unit)]
-			switch strings.ToUpper(l.Unit) {
-			case "MONTH", "YEAR", "WEEK":
-				unit = map[string]int32{"MONTH": 5, "YEAR": 6, "WEEK": 7}[strings.ToUpper(l.Unit)]
-			}
 			if g.IntN(300) == 0 {
 				unit = pick[int32](g, 0, 8, -1, 100)
 			}
@@ -112,12 +108,9 @@ func (g *generator) descriptors(t *testing.T, specs []descriptorSpec) (all []*rl
 				d.RateLimit.Replaces = append(d.RateLimit.Replaces, &rlsconfv3.RateLimitReplace{Name: r.Name})
 			}
 		}
-		var parts []map[string]any
-		if m, err := metadata(s.Metadata); err == nil && m != nil {
-			parts = append(parts, m.AsMap())
-		}
-		if s.QuotaMode || parts != nil {
-			d = withNewer(t, d, s.QuotaMode, parts...)
+		d.QuotaMode = s.QuotaMode
+		if m, err := metadata(s.Metadata); err == nil {
+			d.Metadata = m
 		}
 		if g.IntN(500) == 0 {
 			d.Key = ""

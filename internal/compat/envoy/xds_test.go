@@ -5,42 +5,8 @@ import (
 	"testing"
 
 	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 )
-
-// withNewer adds the fields that the module's types lack, as a newer control plane
-// sends them, and reads the whole again.
-func withNewer(t testing.TB, d *rlsconfv3.RateLimitDescriptor, quota bool, parts ...map[string]any) *rlsconfv3.RateLimitDescriptor {
-	t.Helper()
-	b, err := proto.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = protowire.AppendTag(b, quotaModeField, protowire.VarintType)
-	b = protowire.AppendVarint(b, protowire.EncodeBool(quota))
-	for _, part := range parts {
-		s, err := structpb.NewStruct(part)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := proto.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = protowire.AppendTag(b, metadataField, protowire.BytesType)
-		b = protowire.AppendBytes(b, m)
-	}
-	// And one that nobody knows yet.
-	b = protowire.AppendTag(b, 99, protowire.Fixed64Type)
-	b = protowire.AppendFixed64(b, 1)
-	d = &rlsconfv3.RateLimitDescriptor{}
-	if err := proto.Unmarshal(b, d); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 func resource(name, domain string, ds ...*rlsconfv3.RateLimitDescriptor) *rlsconfv3.RateLimitConfig {
 	return &rlsconfv3.RateLimitConfig{Name: name, Domain: domain, Descriptors: ds}
@@ -52,11 +18,13 @@ func policy(unit rlsconfv3.RateLimitUnit, n uint32) *rlsconfv3.RateLimitPolicy {
 
 func TestXDS(t *testing.T) {
 	s := New(Options{Now: func() int64 { return 1_700_000_000 }, Modes: Modes{DynamicMetadata: true}})
-	const week = 7 // The module's types do not name it.
-	inner := withNewer(t, &rlsconfv3.RateLimitDescriptor{Key: "b", RateLimit: policy(rlsconfv3.RateLimitUnit_HOUR, 2), ShadowMode: true},
-		false, map[string]any{"x": 1}, map[string]any{"y": "z"})
-	outer := withNewer(t, &rlsconfv3.RateLimitDescriptor{Key: "a", Value: "v", Descriptors: []*rlsconfv3.RateLimitDescriptor{inner},
-		RateLimit: policy(week, 3)}, true)
+	metadata, err := structpb.NewStruct(map[string]any{"x": 1, "y": "z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := &rlsconfv3.RateLimitDescriptor{Key: "b", RateLimit: policy(rlsconfv3.RateLimitUnit_HOUR, 2), ShadowMode: true, Metadata: metadata}
+	outer := &rlsconfv3.RateLimitDescriptor{Key: "a", Value: "v", Descriptors: []*rlsconfv3.RateLimitDescriptor{inner},
+		RateLimit: policy(rlsconfv3.RateLimitUnit_WEEK, 3), QuotaMode: true}
 	named := &rlsconfv3.RateLimitDescriptor{Key: "n", DetailedMetric: true, RateLimit: &rlsconfv3.RateLimitPolicy{Unlimited: true, Name: "n",
 		Replaces: []*rlsconfv3.RateLimitReplace{{Name: "other"}}}}
 	if err := s.LoadXDS([]*rlsconfv3.RateLimitConfig{resource("one", "d", outer, named), resource("two", "e")}, false); err != nil {
