@@ -4,36 +4,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir/internal/storecalls"
 )
-
-// Failure is why a call of the shared store failed.
-type Failure uint8
-
-const (
-	// NoFailure: the store decided.
-	NoFailure Failure = iota
-	// FailedTimeout: there was no response in time; the call may have been executed.
-	FailedTimeout
-	// FailedBusy: too many calls waited. This one was not made.
-	FailedBusy
-	// FailedUnreachable: no server was reachable.
-	FailedUnreachable
-	// FailedRefused: the server responded with an error, such as when its memory is full.
-	FailedRefused
-	// FailedCanceled: the caller canceled the call.
-	FailedCanceled
-	// FailedOpen: the circuit breaker was open. No call was made.
-	FailedOpen
-	// FailedOther is the rest.
-	FailedOther
-
-	failures = int(FailedOther) + 1
-)
-
-// String returns the label of a failure.
-func (f Failure) String() string {
-	return [failures]string{"none", "timeout", "busy", "unreachable", "server_error", "canceled", "breaker_open", "other"}[min(f, FailedOther)]
-}
 
 // Calls measures the calls of a shared store. Safe for concurrent use.
 type Calls struct {
@@ -41,12 +14,13 @@ type Calls struct {
 	errors   *prometheus.CounterVec
 	// The series are resolved once: a call looks nothing up and allocates nothing.
 	ok, failed prometheus.Observer
-	failures   [failures]prometheus.Counter
+	failures   map[string]prometheus.Counter
 }
 
 // NewCalls returns the measurements of one store, for [Options].
 func NewCalls() *Calls {
 	c := &Calls{
+		failures: map[string]prometheus.Counter{},
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_shared_store_call_duration_seconds",
 			Help: "Duration of calls of the shared store, by result.",
@@ -60,15 +34,15 @@ func NewCalls() *Calls {
 		}, []string{"kind"}),
 	}
 	c.ok, c.failed = c.duration.WithLabelValues("ok"), c.duration.WithLabelValues("error")
-	for f := FailedTimeout; int(f) < failures; f++ {
-		c.failures[f] = c.errors.WithLabelValues(f.String())
+	for _, f := range storecalls.Failures {
+		c.failures[f] = c.errors.WithLabelValues(f)
 	}
 	return c
 }
 
-// Observe times a call that ended so.
-func (c *Calls) Observe(took time.Duration, f Failure) {
-	if f == NoFailure {
+// Observe times a call, and whether it failed: failure is empty if it did not.
+func (c *Calls) Observe(took time.Duration, failure string) {
+	if failure == "" {
 		c.ok.Observe(took.Seconds())
 		return
 	}
@@ -76,5 +50,12 @@ func (c *Calls) Observe(took time.Duration, f Failure) {
 }
 
 // CountFailure counts a decision that was made without the store, or another call without an
-// answer.
-func (c *Calls) CountFailure(f Failure) { c.failures[min(f, FailedOther)].Inc() }
+// answer: timeout, busy, unreachable, server_error, canceled or breaker_open, anything else is
+// other.
+func (c *Calls) CountFailure(failure string) {
+	counter, ok := c.failures[failure]
+	if !ok {
+		counter = c.failures[storecalls.Other]
+	}
+	counter.Inc()
+}

@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"internal/figures", "internal/micros", "internal/neighbor", "internal/terminal", "params"},
 	{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
-		"internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",
+		"internal/storecalls", "internal/backoff", "internal/breaker", "internal/cooldown", "internal/retryafter",
 		"internal/lateness", "internal/memlimit", "internal/recorder",
 		"internal/filewatch", "internal/redact", "internal/regular", "internal/sketch", "internal/spell", "internal/yamldoc", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",

@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/weirlimit/weir/internal/config"
+	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/store/region"
 )
@@ -25,9 +28,13 @@ func openPeers(conf *config.Config, log *slog.Logger) (peers []region.Peer, long
 		if r.Name == conf.Region {
 			continue
 		}
-		store, err := openDriven("--regions: "+r.Name, r.URL, true, redis.Options{Logger: log, Timeout: peerTimeout})
+		setting := "--regions: " + r.Name
+		store, err := redis.Open(context.Background(), r.URL, redis.Options{Logger: log, Timeout: peerTimeout, Late: true})
 		if err != nil {
-			return nil, 0, errors.Join(err, closePeers(peers))
+			return nil, 0, errors.Join(fmt.Errorf("%s: %w", setting, err), closePeers(peers))
+		}
+		if why := store.NotReached(); why != nil {
+			log.Warn("started without another region; admission is bounded by max_overshoot until it is reached", "setting", setting, "store", redact.URL(r.URL), "err", why)
 		}
 		longest = max(longest, timeoutOf(r.URL))
 		peers = append(peers, region.Peer{Name: r.Name, Store: store})

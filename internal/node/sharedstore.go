@@ -19,14 +19,14 @@ import (
 
 // openShared puts what a node does on its own before a store that nodes share:
 // leases, failure policies, and the limits that each node counts alone; and before that
-// what counts with other regions, if there are any. reached reports whether it was ever there.
-func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf *config.Config, log *slog.Logger) (openedStore, error) {
+// what counts with other regions, if there are any. keys looks at its keys, nil if it cannot.
+func openShared(own sharedServers, keys httpapi.Keyring, conf *config.Config, log *slog.Logger) (openedStore, error) {
 	peers, peerTimeout, err := openPeers(conf, log)
 	if err != nil {
 		return openedStore{}, errors.Join(err, own.Close())
 	}
 	local := memory.New(memory.Options{Logger: log})
-	store, beneath := own, closers{func() error { return closePeers(peers) }, local.Close, own.Close}
+	store, beneath := weir.Store(own), closers{func() error { return closePeers(peers) }, local.Close, own.Close}
 	var inRegion *region.Store
 	if len(peers) > 0 {
 		inRegion, err = region.New(own, region.Options{Name: conf.Region, Peers: peers, PeerTimeout: peerTimeout, MaxBytes: int64(conf.StoreHeld) / 8, Logger: log})
@@ -46,7 +46,7 @@ func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, conf 
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
 		shared: func() metrics.Shared {
-			m := sharedMetrics(s.Stats(), reached())
+			m := sharedMetrics(s.Stats(), own.NotReached() == nil)
 			if inRegion != nil {
 				addRegions(&m, inRegion.Stats(), time.Now())
 			}

@@ -7,14 +7,16 @@ import (
 	"log/slog"
 	"net/url"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/config"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/spell"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/shared"
 )
 
 // openMemory opens the embedded store.
@@ -52,56 +54,81 @@ func openMemory(conf *config.Config, log *slog.Logger) (openedStore, error) {
 	}, nil
 }
 
+// A sharedServers is a store on servers that nodes share, which may not have reached them yet.
+type sharedServers interface {
+	weir.Store
+	NotReached() error
+	Version() string
+	Watch(w storecalls.Watcher)
+}
+
 // openRedis opens Redis or Valkey, in any topology.
 func openRedis(conf *config.Config, log *slog.Logger) (openedStore, error) {
-	mayServe := conf.StoreStart == startServe
-	own, err := openDriven(theStore, conf.Store, mayServe, redis.Options{Logger: log, Late: mayServe})
+	own, err := redis.Open(context.Background(), conf.Store, redis.Options{Logger: log, Late: conf.StoreStart == startServe})
 	if err != nil {
-		return openedStore{}, err
+		return openedStore{}, explainStart(err, redis.Unreachable)
 	}
-	opened, err := openShared(own, own, own.reached, conf, log)
-	own.logReached(opened, log)
-	opened.calls, opened.redis = own.calls, own.stats
-	opened.follow = own.followBy
+	opened, err := openWatched(own, own, conf, log)
+	opened.redis = func() metrics.Redis { return redisMetrics(own.Stats()) }
 	return opened, err
+}
+
+// redisMetrics translates what Redis says of itself.
+func redisMetrics(s redis.Stats) metrics.Redis {
+	return metrics.Redis{
+		Requests: s.Calls, Scripts: s.Scripts, Reloads: s.Reloads, Waiting: s.InFlight,
+		RolledBack: s.Rollbacks, Kept: s.Lost, Moved: s.Moved, Servers: s.Servers, Lost: s.LostServers, LostSlots: s.LostSlots,
+	}
 }
 
 // openMemcached opens Memcached.
 func openMemcached(conf *config.Config, log *slog.Logger) (openedStore, error) {
 	opt, err := memcached.ParseURL(conf.Store)
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
 	}
-	shards, tuning, err := memcached.Layout(opt)
+	opt.Logger = log
+	own, err := memcached.New(opt)
 	if err != nil {
 		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
 	}
-	late := newLate[*memcached.Store](redact.URL(conf.Store), log, netFailure)
-	tuning.Begun, tuning.Ended, tuning.Failed = late.begin, late.note, late.countFailure
-	driver := shared.NewLateStore(shards, tuning)
-	open := func(ctx context.Context) (*memcached.Store, error) {
-		s, err := memcached.New(opt)
-		if err != nil {
-			return nil, err
-		}
-		warnings, err := s.Probe(ctx)
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		for _, w := range warnings {
-			log.Warn(w)
-		}
-		driver.Reach(s)
-		return s, nil
+	if err := own.Probe(context.Background()); err != nil && (conf.StoreStart != startServe || !memcached.Unreachable(err)) {
+		return openedStore{}, errors.Join(explainStart(err, memcached.Unreachable), own.Close())
 	}
-	if err := late.start(theStore, conf.StoreStart == startServe, open, memcached.Unreachable); err != nil {
-		return openedStore{}, err
-	}
-	opened, err := openShared(drivenMemcached{late, driver}, nil, late.reached, conf, log)
-	late.logReached(opened, log)
-	opened.calls, opened.follow = late.calls, late.followBy
+	opened, err := openWatched(own, nil, conf, log)
 	opened.alignedOnly = true
 	opened.restarts = restartsOf(memcached.Restarts)
+	return opened, err
+}
+
+// startServe is the value of --store-start with which a node starts without its
+// store.
+const startServe = "serve"
+
+// theStore is the setting of the store that this node shares with others.
+const theStore = "--store"
+
+// explainStart says why the store cannot be opened, and what to do where it is unreachable.
+func explainStart(err error, unreachable func(error) bool) error {
+	if unreachable(err) {
+		return fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", theStore, err)
+	}
+	return fmt.Errorf("%s: %w", theStore, err)
+}
+
+// openWatched is openShared with the calls of own measured, and logs whether that was reached.
+func openWatched(own sharedServers, keys httpapi.Keyring, conf *config.Config, log *slog.Logger) (openedStore, error) {
+	calls, name := newStoreCalls(), redact.URL(conf.Store)
+	own.Watch(calls)
+	why := own.NotReached()
+	if why != nil {
+		log.Warn("started without the store; decisions follow on_store_error until it is reached", "store", name, "err", why)
+	}
+	opened, err := openShared(own, keys, conf, log)
+	if err == nil && why == nil {
+		log.Info("store reached", "store", name, "version", own.Version(), "nodes", opened.shared().Nodes)
+	}
+	opened.calls, opened.follow = calls.Calls, calls.followBy
 	return opened, err
 }
 

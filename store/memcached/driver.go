@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -23,14 +24,21 @@ type inside struct{ of *Store }
 
 // Driver implements transport.Driven.
 func (in inside) Driver() (transport.Driver, transport.Tuning) {
-	return driver{in.of}, in.of.tuning
+	d, t := driver{in.of}, in.of.tuning
+	t.Bind, t.Watcher, t.FailureOf = d.bind, in.of.watcher, transport.FailureOf
+	return d, t
 }
 
-// Layout returns what is known of a store before it is made, for package shared. The error
-// says which option cannot be.
-func Layout(o Options) (shards int, t transport.Tuning, err error) {
-	o, err = o.orDefaults()
-	return len(o.Servers), o.tuning(), err
+// Watch has w be told of the calls of the stores that this one is given to from now on.
+func (in inside) Watch(w storecalls.Watcher) { in.of.watcher = w }
+
+// bind has a queue not ask the servers that Probe has not found.
+func (d driver) bind(q *transport.Queue) {
+	for i, v := range d.servers {
+		if why := v.missing.Load(); why != nil {
+			q.Trip(i, *why)
+		}
+	}
 }
 
 // Shards implements transport.Driver.
@@ -43,8 +51,7 @@ func (d driver) Shard(key string) int { return d.serverOf(hash(key)) }
 func (d driver) Probe(shard int, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	_, err := probe(ctx, d.servers[shard].addr)
-	return err
+	return d.probeAgain(ctx, d.servers[shard])
 }
 
 // Send implements transport.Driver.

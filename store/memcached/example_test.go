@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -16,19 +17,16 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	options.Logger = slog.Default()
 	store, err := memcached.New(options)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
 	ctx := context.Background()
-	warnings, err := store.Probe(ctx)
-	if err != nil {
+	if err := store.Probe(ctx); err != nil {
 		log.Print(err)
 		return
-	}
-	for _, w := range warnings {
-		log.Print(w)
 	}
 	limiter, err := weir.New(store, weir.Limits{weir.PerMinute(100, algorithm.FixedWindow)}, weir.Options{})
 	if err != nil {

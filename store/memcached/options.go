@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -34,6 +35,9 @@ type Options struct {
 	// Now tells the time in microseconds since the Unix epoch, for tests and
 	// replays. Zero means the wall clock.
 	Now func() int64
+	// Logger is warned by [Store.Probe], and told of servers that it has not found. Zero
+	// means nobody is told.
+	Logger *slog.Logger
 }
 
 // Bounds of [Options].
@@ -135,6 +139,7 @@ func (o Options) orDefaults() (Options, error) {
 	o.Prefix = cmp.Or(o.Prefix, "weir:")
 	o.Timeout = cmp.Or(o.Timeout, 20*time.Millisecond)
 	o.MaxConns = cmp.Or(o.MaxConns, 16)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().UnixMicro() }
 	}

@@ -1,7 +1,9 @@
 package memcached_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -155,15 +157,17 @@ func TestCheck(t *testing.T) {
 
 // TestProbe: what is wrong with a server is said before the first request.
 func TestProbe(t *testing.T) {
-	probe := func(addr string) ([]string, error) {
-		return open(t, memcached.Options{Servers: []string{addr}}).Probe(t.Context())
+	probe := func(addr string) (string, error) {
+		var warned bytes.Buffer
+		err := open(t, memcached.Options{Servers: []string{addr}, Logger: slog.New(slog.NewTextHandler(&warned, nil))}).Probe(t.Context())
+		return warned.String(), err
 	}
 	evicting := server(t)
-	if w, err := probe(evicting); err != nil || len(w) != 1 || !strings.Contains(w[0], evicting) || !strings.Contains(w[0], "start it with -M") {
+	if w, err := probe(evicting); err != nil || strings.Count(w, "\n") != 1 || !strings.Contains(w, "level=WARN") || !strings.Contains(w, evicting) || !strings.Contains(w, "start it with -M") {
 		t.Errorf("a server that evicts: %q, %v", w, err)
 	}
 	keeping, _ := servertest.Memcached(t, "", "-M")
-	if w, err := probe(keeping); err != nil || len(w) != 0 {
+	if w, err := probe(keeping); err != nil || w != "" {
 		t.Errorf("a server that does not evict: %q, %v", w, err)
 	}
 	bad := func(what, addr, want string) {

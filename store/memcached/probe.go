@@ -20,25 +20,69 @@ const (
 )
 
 // Probe asks every server who it is. An error says which one cannot be used and
-// what to do; the warnings are of those that can be used and that forget counts
-// when they are full, or whose clock is off. Call it once, at start-up.
-func (s *Store) Probe(ctx context.Context) (warnings []string, err error) {
+// what to do; of those that can be used and that forget counts when they are full, or
+// whose clock is off, Options.Logger is warned. Call it once, at start-up, before the store
+// is given to another: that asks servers which did not answer, see [Unreachable], once they do.
+func (s *Store) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
+	for _, v := range s.servers {
+		v.missing.Store(nil)
+		if err := s.meet(ctx, v); err != nil {
+			v.missing.Store(&err)
+		}
+	}
+	return s.NotReached()
+}
+
+// NotReached returns why servers that Probe has not found were not reached since, nil once all
+// were.
+func (s *Store) NotReached() error {
 	var errs []error
 	for _, v := range s.servers {
-		version, err := probe(ctx, v.addr)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("store memcached %s: %w", v.addr, err))
-			continue
+		if why := v.missing.Load(); why != nil {
+			errs = append(errs, *why)
 		}
-		if version := version["version"]; version != "" {
-			version = "Memcached " + version
-			s.version.Store(&version)
-		}
-		warnings = append(warnings, version.warnings(v.addr, time.Now().Unix())...)
 	}
-	return warnings, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// meet asks a server who it is, and warns of what is likely wrong with it.
+func (s *Store) meet(ctx context.Context, v *server) error {
+	found, err := probe(ctx, v.addr)
+	if err != nil {
+		return fmt.Errorf("store memcached %s: %w", v.addr, err)
+	}
+	if version := found["version"]; version != "" {
+		version = "Memcached " + version
+		s.version.Store(&version)
+	}
+	for _, w := range found.warnings(v.addr, time.Now().Unix()) {
+		s.log.Warn(w)
+	}
+	return nil
+}
+
+// probeAgain asks a server whether it answers, and who it is if it has not said so yet. The log
+// tells why it does not where that changes.
+func (s *Store) probeAgain(ctx context.Context, v *server) error {
+	why := v.missing.Load()
+	if why == nil {
+		_, err := probe(ctx, v.addr)
+		return err
+	}
+	switch err := s.meet(ctx, v); {
+	case err == nil:
+		if v.missing.CompareAndSwap(why, nil) {
+			s.log.Info("store reached", "store", v.addr)
+		}
+		return nil
+	case err.Error() != (*why).Error() && v.missing.CompareAndSwap(why, &err):
+		s.log.Warn("store unavailable; will retry", "store", v.addr, "err", err)
+		return err
+	default:
+		return err
+	}
 }
 
 // Version returns the name and version of the server that was probed last, such as

@@ -26,6 +26,8 @@ type server struct {
 	// before then are not used again: a server that was restarted fails the calls
 	// that were under way, and not one more for each idle connection.
 	broken atomic.Uint64
+	// missing is why it was not reached since Probe has not found it. Nil if it was.
+	missing atomic.Pointer[error]
 	// foreign counts keys that held what is no count.
 	foreign atomic.Uint64
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -34,7 +36,10 @@ type Store struct {
 
 	queue  *transport.Queue
 	tuning transport.Tuning
-	closed atomic.Bool
+	log    *slog.Logger
+	// watcher is told of calls, if anybody is.
+	watcher storecalls.Watcher
+	closed  atomic.Bool
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -45,7 +50,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, now: o.Now, tuning: o.tuning()}
+	s := &Store{prefix: o.Prefix, now: o.Now, log: o.Logger, tuning: o.tuning()}
 	s.inside = inside{s}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o))

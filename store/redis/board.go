@@ -76,7 +76,16 @@ type documentReply struct {
 	rest         []rueidis.RedisMessage
 }
 
+// runDocument runs a script, and tells the watcher if there is no answer.
 func runDocument(ctx context.Context, s *Store, script *rueidis.Lua, name string, args ...string) (documentReply, error) {
+	r, err := askDocument(ctx, s, script, name, args)
+	if err != nil && s.watcher != nil {
+		s.watcher.Fail(failureOf(err))
+	}
+	return r, err
+}
+
+func askDocument(ctx context.Context, s *Store, script *rueidis.Lua, name string, args []string) (documentReply, error) {
 	if s.closed.Load() {
 		return documentReply{}, weir.ErrClosed
 	}

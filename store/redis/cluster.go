@@ -66,9 +66,9 @@ func (c *cluster) closed(int) {
 }
 
 // opened looks at all ranges, as one is lost because of err: others may be too, of
-// which nobody asks.
+// which nobody asks. Where no server was ever reached all are.
 func (c *cluster) opened(_ int, err error) {
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil || !c.shards[0].hasClient() {
 		return
 	}
 	c.outage.Failed(err)
@@ -89,6 +89,9 @@ func (c *cluster) opened(_ int, err error) {
 // probe asks the server of a range for a key that there is not.
 func (c *cluster) probe(ctx context.Context, shard int) error {
 	n := c.shards[shard]
+	if !n.hasClient() {
+		return n.missing
+	}
 	var err error
 	n.use(func(client rueidis.Client) {
 		err = client.Do(ctx, client.B().Get().Key(c.ranges[shard].probe).Build()).Error()

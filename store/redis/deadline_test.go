@@ -95,7 +95,7 @@ func TestImpatientCallersLoseAServerThatStandsStill(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			_, err := s.TakeOne(ctx, fmt.Sprint(i), l, 1)
 			cancel()
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) && !Lost(err) {
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrBusy) && !errors.Is(err, errLost) {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -28,25 +29,13 @@ func (in inside) Driver() (transport.Driver, transport.Tuning) {
 	s := in.of
 	d := driver{s}
 	t := tuning(s.opt, s.hasSlots(), d.Shards())
-	t.Bind, t.Opened, t.Closed = d.bind, s.nodes.opened, s.nodes.closed
+	t.Watcher, t.FailureOf, t.Bind, t.Opened, t.Closed = s.watcher, failureOf, d.bind, s.nodes.opened, s.nodes.closed
 	return d, t
 }
 
-// Layout returns what is known of the servers that a URL names before they are reached, for
-// package shared. The error says what is wrong with the URL.
-func Layout(text string, opt Options) (shards int, t transport.Tuning, err error) {
-	a, err := parse(text, opt)
-	if err != nil {
-		return 0, t, err
-	}
-	switch shards = 1; a.kind {
-	case ringed:
-		shards = len(a.hosts)
-	case clustered:
-		shards = ranges
-	}
-	return shards, tuning(a.Options, a.kind == clustered, shards), nil
-}
+// Watch has w be told of the calls of the stores that this one is given to from now on, and of
+// its documents.
+func (in inside) Watch(w storecalls.Watcher) { in.of.watcher = w }
 
 // tuning is what a driver of so many shards wants of its queue.
 func tuning(opt Options, hasSlots bool, shards int) transport.Tuning {
@@ -66,11 +55,9 @@ func tuning(opt Options, hasSlots bool, shards int) transport.Tuning {
 // bind has a queue say which servers are lost: at first those that were never reached.
 func (d driver) bind(q *transport.Queue) {
 	d.bound.Store(q)
-	if r, ok := d.nodes.(*ring); ok {
-		for i, err := range r.down {
-			if err != nil && !r.shards[i].hasClient() {
-				q.Trip(i, err)
-			}
+	for i, p := range d.nodes.all() {
+		if !p.hasClient() {
+			q.Trip(i, p.missing)
 		}
 	}
 }

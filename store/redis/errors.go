@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -41,11 +42,24 @@ func (e *TimeoutError) Error() string {
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
 // explainOpen is explain for a server that is only met.
-func explainOpen(err error) error {
+func (s *Store) explainOpen(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("store redis: no answer: is it up, and does it speak TLS there or not, as the URL says? (%w)", err)
+		return fmt.Errorf("%s: store redis: no answer: is it up, and does it speak TLS there or not, as the URL says? (%w)", s.name, err)
 	}
-	return explain(err)
+	return fmt.Errorf("%s: %w", s.name, explain(err))
+}
+
+// failureOf returns the word for why a call failed.
+func failureOf(err error) string {
+	switch {
+	case errors.Is(err, ErrBusy):
+		return storecalls.Busy
+	case isRefused(err):
+		return storecalls.Refused
+	case errors.Is(err, errLost):
+		return storecalls.Unreachable
+	}
+	return transport.FailureOf(err)
 }
 
 // Unreachable reports whether an error of Open says that servers do not answer, or
@@ -72,16 +86,13 @@ func replyError(err error) (*rueidis.RedisError, bool) {
 	return errors.AsType[*rueidis.RedisError](err)
 }
 
-// Refused reports whether an error is what a server said, which was asked and did not
+// isRefused reports whether an error is what a server said, which was asked and did not
 // decide, as with a full memory.
-func Refused(err error) bool {
+func isRefused(err error) bool {
 	_, isReply := replyError(err)
 	_, ofRow := errors.AsType[rowError](err)
 	return isReply || ofRow
 }
-
-// Lost reports whether a server of a ring was not asked, as it is lost.
-func Lost(err error) bool { return errors.Is(err, errLost) }
 
 // What is wrong where several words of errors say so.
 const (
@@ -163,7 +174,7 @@ var unserved = []string{
 // hasLeft reports whether a server that was a primary says that it serves no longer, or not
 // yet, though its name may lead to another by now.
 func hasLeft(err error) bool {
-	return err != nil && Refused(err) && slices.ContainsFunc(
+	return err != nil && isRefused(err) && slices.ContainsFunc(
 		[]string{"READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "MISCONF", "NOAUTH"},
 		func(sign string) bool { return strings.Contains(err.Error(), sign) })
 }
@@ -201,5 +212,5 @@ func isLoss(err error) bool {
 	if e, ok := replyError(err); ok && notYet(e) {
 		return true
 	}
-	return err != nil && !Refused(err) && !errors.Is(err, context.Canceled)
+	return err != nil && !isRefused(err) && !errors.Is(err, context.Canceled)
 }

@@ -20,6 +20,7 @@ type link struct {
 	logger   *slog.Logger
 	connect  func(ctx context.Context) (rueidis.Client, error)
 	reached  atomic.Pointer[client] // nil as long as nobody was reached
+	missing  error                  // why nobody was when the store was opened
 	renewing atomic.Bool            // in the background
 	ctx      context.Context        // ends with the link
 	end      context.CancelFunc
@@ -37,14 +38,22 @@ const (
 	logEvery = 10 * time.Second
 )
 
-// newLink returns a link that has a client, or none yet if that is nil.
-func newLink(name string, logger *slog.Logger, made rueidis.Client, connect func(context.Context) (rueidis.Client, error)) *link {
+// newLink returns a link that has no client yet.
+func newLink(name string, logger *slog.Logger, connect func(context.Context) (rueidis.Client, error)) *link {
 	l := &link{name: name, logger: logger, connect: connect}
 	l.ctx, l.end = context.WithCancel(context.Background())
-	if made != nil {
-		l.reached.Store(newClient(made))
-	}
 	return l
+}
+
+// open reaches the servers, or notes why it cannot if they may come late. Nobody uses the link
+// yet.
+func (l *link) open(ctx context.Context, mayBeLate bool) error {
+	err := l.reach(ctx)
+	if err == nil || mayBeLate && Unreachable(err) {
+		l.missing = err
+		return nil
+	}
+	return err
 }
 
 // A client is closed when nobody uses it any more: what is asked of one that is closed has
@@ -114,20 +123,28 @@ func (l *link) hear(err error) {
 	})
 }
 
-// renew connects anew: each connection of the client before that has ended, and that
-// nobody waits on, would fail one more call before it is replaced.
+// renew is reach, and logs of servers that cannot be used.
 func (l *link) renew(ctx context.Context) error {
-	made, err := l.connect(ctx)
+	err := l.reach(ctx)
 	l.life.Lock()
 	defer l.life.Unlock()
-	switch {
-	case err != nil:
-		if !Unreachable(err) && err.Error() != l.wrong {
-			l.wrong = err.Error()
-			l.logger.Warn("server unusable", "server", l.name, "error", explain(err))
-		}
+	if err != nil && l.ctx.Err() == nil && !Unreachable(err) && err.Error() != l.wrong {
+		l.wrong = err.Error()
+		l.logger.Warn("server unusable", "server", l.name, "error", explain(err))
+	}
+	return err
+}
+
+// reach connects, anew where there is a client: each of its connections that has ended, and
+// that nobody waits on, would fail one more call before it is replaced.
+func (l *link) reach(ctx context.Context) error {
+	made, err := l.connect(ctx)
+	if err != nil {
 		return err
-	case l.ctx.Err() != nil:
+	}
+	l.life.Lock()
+	defer l.life.Unlock()
+	if l.ctx.Err() != nil {
 		made.Close()
 		return weir.ErrClosed
 	}

@@ -21,11 +21,10 @@ func TestRenewedClientsAnswer(t *testing.T) {
 	connect := func(context.Context) (rueidis.Client, error) {
 		return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
 	}
-	made, err := connect(t.Context())
-	if err != nil {
+	l := newLink(r.Addr, slog.New(slog.DiscardHandler), connect)
+	if err := l.open(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	l := newLink(r.Addr, slog.New(slog.DiscardHandler), made, connect)
 	var over atomic.Bool
 	var asked atomic.Int64
 	var all sync.WaitGroup

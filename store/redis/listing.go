@@ -72,7 +72,7 @@ func (s *Store) keepListed(ctx context.Context) {
 		if last && !s.plans.list.lacks() {
 			return
 		}
-		if err := s.sync(context.WithoutCancel(ctx)); err != nil && !last && !Unreachable(err) {
+		if err := s.sync(context.WithoutCancel(ctx)); err != nil && !last && !Unreachable(err) && s.NotReached() == nil {
 			s.faults.Report("limits whose algorithm or period changes may count from zero on other nodes: the list of versions cannot be kept", err)
 		}
 	}

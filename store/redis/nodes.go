@@ -18,6 +18,8 @@ type nodes interface {
 	route(tag string) route
 	// isMoved reports whether a key that n decides is kept by a server that is lost.
 	isMoved(n *pipeline, key string) bool
+	// reach connects to servers of which none was reached yet.
+	reach(ctx context.Context) error
 	// probe finds out whether a shard answers. The others are told when its breaker
 	// opens and closes.
 	probe(ctx context.Context, shard int) error
@@ -53,14 +55,19 @@ func (o one) route(string) route { return route{pipeline: o.shards[0]} }
 
 func (o one) isMoved(*pipeline, string) bool { return false }
 
+func (o one) reach(ctx context.Context) error { return o.shards[0].reach(ctx) } // all have one link
+
 // probe asks for a write that changes nothing, of a key that there is not: a server whose memory
 // is full refuses it, though it reads, and lets some scripts write. It is never lost.
 func (o one) probe(ctx context.Context, _ int) (err error) {
 	p := o.shards[0]
+	if !p.hasClient() {
+		return p.missing
+	}
 	p.use(func(client rueidis.Client) {
 		err = client.Do(ctx, client.B().Setrange().Key(p.store.opt.Prefix+":{probe}:probe").Offset(0).Value("").Build()).Error()
 	})
-	if err != nil && Refused(err) && strings.Contains(err.Error(), "OOM ") {
+	if err != nil && isRefused(err) && strings.Contains(err.Error(), "OOM ") {
 		return p.explain(err)
 	}
 	return nil

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +23,8 @@ import (
 // timeout, in_flight, ring_on_loss (move or policy), db, sentinel_user,
 // sentinel_password, tls, tls_ca, tls_cert, tls_key, tls_server_name.
 //
-// An error says what to change. Close the store to end its background work.
+// An error says what to change. Close the store to end its background work. With
+// [Options].Late a store is opened whose servers cannot be reached yet.
 func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 	a, err := parse(text, opt)
 	if err != nil {
@@ -36,12 +35,12 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 
 // open connects. head is how scripts tell the time.
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
-	s := &Store{opt: a.Options, faults: faults.New(a.Logger), version: a.version}
+	s := &Store{name: a.text, opt: a.Options, faults: faults.New(a.Logger), version: a.version}
 	s.inside = inside{s}
 	s.plans.scripts.time = head
 	var err error
 	if s.nodes, err = a.connect(ctx, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
+		return nil, s.explainOpen(err)
 	}
 	s.queue = transport.NewOwn(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight, Mark: transport.NewMark(algorithm.FixedWindow)})
 	ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -49,11 +48,11 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 		_ = s.sync(ctx) // it is tried again, and told then
 		s.ending.Go(func() { s.keepListed(ctx) })
 	}
+	if why := s.NotReached(); why != nil {
+		s.ending.Go(func() { s.reachLater(ctx, why) })
+	}
 	return s, nil
 }
-
-// openWithin is how long opening may take, however long the caller would wait.
-const openWithin = 10 * time.Second
 
 func (a *address) connect(ctx context.Context, s *Store) (nodes, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
@@ -61,17 +60,19 @@ func (a *address) connect(ctx context.Context, s *Store) (nodes, error) {
 	if a.kind == ringed {
 		return a.connectRing(ctx, s)
 	}
-	if a.kind == clustered {
-		if err := a.examineFirst(ctx); err != nil {
-			return nil, err
+	var l *link
+	l = newLink(a.text, a.Logger, func(ctx context.Context) (rueidis.Client, error) {
+		if a.kind == clustered && !l.hasClient() {
+			if err := a.examineFirst(ctx); err != nil {
+				return nil, err
+			}
 		}
-	}
-	connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, a.hosts) }
-	client, err := connect(ctx)
-	if err != nil {
+		return a.connectServers(ctx, a.hosts)
+	})
+	if err := l.open(ctx, a.Late); err != nil {
+		l.close()
 		return nil, err
 	}
-	l := newLink(a.text, a.Logger, client, connect)
 	if a.kind != clustered {
 		return one{[]*pipeline{{0, s, l}}}, nil
 	}

@@ -27,8 +27,10 @@ type Options struct {
 	// OnLoss is what becomes of the keys of a lost server of a ring. Zero means
 	// OnLossMove.
 	OnLoss OnLoss
-	// Late opens a ring of which some servers cannot be reached, but not all: they
-	// count as lost until they are. Zero means that each must be reached.
+	// Late opens a store whose servers, or some of a ring, cannot be reached: they are tried
+	// every second, and count as lost until they are reached, see [Store.NotReached]. One that
+	// is reached and cannot be used is an error at Open, and is logged later. Zero means that
+	// each must be reached.
 	Late bool
 }
 

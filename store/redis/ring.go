@@ -21,7 +21,6 @@ import (
 type ring struct {
 	one     // of the servers
 	servers []*server
-	down    []error // of a server that was not reached yet, when the store was opened
 	seed    [sha256.Size]byte
 	wait    bool
 }
@@ -37,37 +36,39 @@ type server struct {
 }
 
 func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) {
-	r := &ring{wait: a.OnLoss == OnLossWait, down: make([]error, len(a.hosts))}
+	r := &ring{wait: a.OnLoss == OnLossWait}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
-	var missing []error
 	for i, host := range a.hosts {
-		connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, []string{host}) }
-		client, err := connect(ctx)
 		s := &server{host: host, slot: i, salt: saltOf(host)}
 		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
 			meanwhile = "limits of its keys follow on_store_error"
 		}
 		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
-		s.pipeline = &pipeline{i, store, newLink(host, a.Logger, client, connect)}
+		connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, []string{host}) }
+		s.pipeline = &pipeline{i, store, newLink(host, a.Logger, connect)}
 		r.servers, r.shards = append(r.servers, s), append(r.shards, s.pipeline)
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("%s: %w", host, err)
-		if !a.Late || !Unreachable(err) {
+		if err := s.pipeline.open(ctx, a.Late); err != nil {
 			r.close()
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", host, err)
 		}
-		missing, r.down[i] = append(missing, err), err
-	}
-	if len(missing) == len(a.hosts) {
-		r.close()
-		return nil, missing[0]
 	}
 	return r, nil
+}
+
+// reach reaches one of the servers.
+func (r *ring) reach(ctx context.Context) (err error) {
+	for _, p := range r.shards {
+		if p.hasClient() {
+			return nil
+		}
+		if err = p.reach(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }
 
 func (r *ring) probe(ctx context.Context, shard int) error { return r.shards[shard].renew(ctx) }

@@ -9,22 +9,26 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/storecalls"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
 type Store struct {
 	inside
-	opt Options
+	name string // the URL, without the password
+	opt  Options
 	// queue is that of Take. bound is that which drives the servers, package shared's if
 	// there is one: its breakers say which are lost.
-	queue  *transport.Queue
-	bound  atomic.Pointer[transport.Queue]
-	nodes  nodes
-	plans  plans
-	stats  counters
-	faults *faults.Log
-	closed atomic.Bool
+	queue *transport.Queue
+	bound atomic.Pointer[transport.Queue]
+	nodes nodes
+	// watcher is told of calls, if anybody is.
+	watcher storecalls.Watcher
+	plans   plans
+	stats   counters
+	faults  *faults.Log
+	closed  atomic.Bool
 	// ending are the calls that end places whose callers have left. None begins once the
 	// store is closed, which life guards.
 	life   sync.Mutex

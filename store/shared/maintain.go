@@ -146,14 +146,12 @@ func (m *maintenance) renewAndPay() {
 	}
 }
 
-// keepFailures returns what is told why each decision is made without the store: count, and
-// what logs it later.
-func (m *maintenance) keepFailures(count func(error)) func(error) {
+// keepFailures returns what is told why each decision is made without the store: the watcher of
+// its calls, and what logs it later.
+func (m *maintenance) keepFailures(t *transport.Tuning) func(error) {
 	return func(err error) {
-		if count != nil {
-			count(err)
-		}
-		if r, ok := errors.AsType[*transport.Result](err); m.failed.Load() == nil && !errors.Is(err, ErrOpen) && !(ok && r.Outcome == transport.CallerGone) {
+		t.Fail(err)
+		if r, ok := errors.AsType[*transport.Result](err); m.failed.Load() == nil && !errors.Is(err, transport.ErrOpen) && !(ok && r.Outcome == transport.CallerGone) {
 			m.failed.CompareAndSwap(nil, &failure{err, m.clock.Now()})
 		}
 	}

@@ -25,7 +25,7 @@ const maxWaiting, maxWaitingForKey = 16_384, 4096
 // has a driver.
 func (s *Store) newQueue(opt *Options) *transport.Queue {
 	driver, tuning := transport.DriverOf(s.shared)
-	s.maintenance.shards, s.outage.Failed = int64(driver.Shards()), s.maintenance.keepFailures(tuning.Failed)
+	s.maintenance.shards, s.outage.Failed = int64(driver.Shards()), s.maintenance.keepFailures(&tuning)
 	waiting := max(maxWaiting/driver.Shards(), maxWaitingForKey)
 	return transport.New(driver, s.env, transport.Options{
 		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: waiting, PerKey: maxWaitingForKey,

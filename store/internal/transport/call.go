@@ -38,7 +38,7 @@ type Call struct {
 	class   Class
 	flight  *Flight              // of a Fetch
 	isSub   bool                 // it is in no list
-	report  func(failure string) // of Tuning.Begun
+	report  func(failure string) // of Watcher.Begin
 	shard   *shard
 	gate    Gate
 
@@ -92,7 +92,7 @@ func (c *Call) Ask(ops []weir.Op, within time.Duration) *Result {
 		return errLate
 	}
 	s, sub := c.shard, &Call{Ops: ops, Context: c.Context, Within: within, class: c.class, gate: NewGate(), isSub: true}
-	s.q.driven.Load().Send(s.index, []*Call{sub})
+	s.q.driver.Send(s.index, []*Call{sub})
 	for s.q.env.Park(context.Background(), sub.gate, time.Hour) != Opened {
 	}
 	c.Renewed = append(c.Renewed[:0], sub.Renewed[:min(len(sub.Renewed), len(c.Ops))]...)
@@ -169,4 +169,4 @@ func (q *Queue) shardOf(ops []weir.Op) int {
 }
 
 // Shard returns where a key is, from 0; that may change.
-func (q *Queue) Shard(key string) int { return q.driven.Load().Shard(key) }
+func (q *Queue) Shard(key string) int { return q.driver.Shard(key) }

@@ -1,10 +1,10 @@
 package transport
 
 import (
-	"context"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storecalls"
 )
 
 // A Driver sends calls. It keeps no queue, and no record of failures. Safe for
@@ -45,25 +45,6 @@ type Driven interface {
 	Driver() (Driver, Tuning)
 }
 
-// driven is what carries the calls of a queue.
-type driven struct {
-	Driver
-	divider Divider // the driver, nil if a call takes all keys of a shard
-	opened  func(shard int, err error)
-	closed  func(shard int)
-	// countsOnly: calls are not carried out whole.
-	countsOnly bool
-}
-
-// drive has a driver carry the calls from now on. It has as many shards as the one before.
-func (q *Queue) drive(d Driver, t Tuning) {
-	divider, _ := d.(Divider)
-	q.driven.Store(&driven{d, divider, t.Opened, t.Closed, t.CountsOnly})
-	if t.Bind != nil {
-		t.Bind(q)
-	}
-}
-
 // Tuning is what a driver wants of its queue. What is zero is the queue's own choice.
 type Tuning struct {
 	// Workers, Batch and Waiting are those of [Options].
@@ -85,12 +66,15 @@ type Tuning struct {
 	Closed func(shard int)
 	// Send is called instead of the driver's, for calls in calls' stead that it hands to that.
 	Send func(d Driver, shard int, calls []*Call)
-	// Begun is called before a call is sent that decides so many limits, and returns the
-	// context to make it in. Ended is called when it has ended, with what else Begun has
-	// returned.
-	Begun func(ctx context.Context, limits int) (context.Context, func(failure string))
-	Ended func(took time.Duration, err error, report func(failure string))
-	// Failed is called for each decision that is made without the store, and for each call
-	// without an answer that no decision waits for, with why.
-	Failed func(err error)
+	// Watcher is told of the calls, and of their failures by the words of FailureOf. Nil means
+	// that nobody is.
+	Watcher   storecalls.Watcher
+	FailureOf func(err error) string
+}
+
+// Fail tells the watcher why a decision is made without the store, or why a call has no answer.
+func (t *Tuning) Fail(err error) {
+	if t.Watcher != nil {
+		t.Watcher.Fail(t.FailureOf(err))
+	}
 }

@@ -47,8 +47,8 @@ func (r *Repeater) IsBusy() bool { return r.n.Load() > 0 }
 
 // Part returns with which keys a key can be in one call; that may change.
 func (r *Repeater) Part(key string) int {
-	if d := r.q.driven.Load(); d.divider != nil {
-		return d.divider.Part(key)
+	if d := r.q.divider; d != nil {
+		return d.Part(key)
 	}
 	return 0
 }
@@ -92,7 +92,7 @@ func (r *Repeater) keep(n *numbered) {
 // store without a mark, or that carries nothing out whole, is asked without a mark, and not again.
 func (r *Repeater) Once(ctx context.Context, class Class, ops []weir.Op, undo bool, end func(ops []weir.Op, sent clock.Node, err error)) (sent clock.Node, again bool, err error) {
 	q := r.q
-	if q.opt.Mark == nil || q.driven.Load().countsOnly {
+	if q.opt.Mark == nil || q.opt.Tuning.CountsOnly {
 		sent, err = q.takePart(ctx, class, nil, ops, nil, undo)
 		return sent, false, err
 	}

@@ -20,7 +20,7 @@ func (s *shard) opened(err error) {
 	s.waiting = [2][]*Call{}
 	s.mu.Unlock()
 	s.q.helpers.Go(s.probeUntilClosed)
-	if opened := s.q.driven.Load().opened; opened != nil {
+	if opened := s.q.opt.Tuning.Opened; opened != nil {
 		opened(s.index, err)
 	}
 	if s.q.opt.Opened != nil && s.q.IsOpen() {
@@ -44,7 +44,7 @@ func (s *shard) probeUntilClosed() {
 		s.mu.Lock()
 		s.breaker.close()
 		s.mu.Unlock()
-		if closed := s.q.driven.Load().closed; closed != nil {
+		if closed := s.q.opt.Tuning.Closed; closed != nil {
 			closed(s.index)
 		}
 		if s.q.opt.Closed != nil {
@@ -66,7 +66,7 @@ func (s *shard) probe() bool {
 	gate, within := NewGate(), cmp.Or(s.q.opt.Tuning.ProbeFor, s.q.opt.Budget)
 	var err error
 	s.q.env.Go(func() {
-		if err = s.q.driven.Load().Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
+		if err = s.q.driver.Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
 			err = s.q.opt.Probe(func(ops []weir.Op) error { return s.ask(ops, within) })
 		}
 		s.mu.Lock()

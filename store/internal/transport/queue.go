@@ -50,12 +50,13 @@ type Options struct {
 type Queue struct {
 	Repeater Repeater
 
-	driven atomic.Pointer[driven]
-	env    *Env
-	opt    Options
-	shards []shard
-	seed   maphash.Seed
-	spare  sync.Pool // of *Call
+	driver  Driver
+	divider Divider // the driver, nil if a call takes all keys of a shard
+	env     *Env
+	opt     Options
+	shards  []shard
+	seed    maphash.Seed
+	spare   sync.Pool // of *Call
 	// work is what is waited for at the end, helpers what is ended then: ctx is canceled.
 	work, helpers Group
 	ctx           context.Context
@@ -71,7 +72,8 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 	if t.Send == nil {
 		t.Send = Driver.Send
 	}
-	q := &Queue{env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
+	divider, _ := driver.(Divider)
+	q := &Queue{driver: driver, divider: divider, env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
 	q.work.env, q.helpers.env, q.Repeater.q = env, env, q
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
@@ -79,7 +81,9 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 		s := &q.shards[i]
 		s.q, s.index, s.byKey, s.worker, s.watcher = q, i, map[uint64]*Call{}, s.run, s.watch
 	}
-	q.drive(driver, opt.Tuning)
+	if t.Bind != nil {
+		t.Bind(q)
+	}
 	return q
 }
 
@@ -127,8 +131,8 @@ func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir
 		q.setKey(c)
 	}
 	sent, err := q.wait(ctx, c, left, ops)
-	if f := q.opt.Tuning.Failed; f != nil && err != nil && class != Foreground {
-		f(err)
+	if err != nil && class != Foreground {
+		q.opt.Tuning.Fail(err)
 	}
 	return sent, err
 }

@@ -87,7 +87,7 @@ func TestResults(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			opt, opened, unanswered := options(), 0, 0
 			opt.Workers = 6
-			opt.Tuning.Failed = func(error) { unanswered++ }
+			opt.Tuning.Watcher, opt.Tuning.FailureOf = &watcher{fail: func(string) { unanswered++ }}, FailureOf
 			opt.Opened = func(error) { opened++ }
 			run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 				d.draw = func(int, *Call) fate { return x.fate }

@@ -1,10 +1,14 @@
 package transport
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storecalls"
 )
 
 // Class is by what time a call is judged.
@@ -40,6 +44,24 @@ var (
 	ErrLate = error(lateError{})
 	ErrBusy = errors.New("too many calls of the shared store are under way")
 )
+
+// FailureOf returns the word for why a call has no answer, as far as the network tells it.
+func FailureOf(err error) string {
+	var netErr net.Error
+	switch {
+	case errors.Is(err, ErrOpen):
+		return storecalls.Open
+	case errors.Is(err, ErrBusy):
+		return storecalls.Busy
+	case errors.Is(err, context.Canceled):
+		return storecalls.Canceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return storecalls.Timeout
+	case errors.As(err, &netErr), errors.Is(err, io.EOF):
+		return storecalls.Unreachable
+	}
+	return storecalls.Other
+}
 
 // lateError is the error of a store that has a timeout.
 type lateError struct{}

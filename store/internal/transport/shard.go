@@ -71,12 +71,12 @@ func (s *shard) run() {
 		if batch = s.next(batch[:0]); len(batch) == 0 {
 			return
 		}
-		if begun := s.q.opt.Tuning.Begun; begun != nil {
+		if w := s.q.opt.Tuning.Watcher; w != nil {
 			for _, c := range batch {
-				c.Context, c.report = begun(c.Context, len(c.Ops))
+				c.Context, c.report = w.Begin(c.Context, len(c.Ops))
 			}
 		}
-		s.q.opt.Tuning.Send(s.q.driven.Load(), s.index, batch)
+		s.q.opt.Tuning.Send(s.q.driver, s.index, batch)
 		clear(batch)
 	}
 }
@@ -157,12 +157,12 @@ func (c *Call) Finish(r *Result) {
 		return
 	}
 	s := c.shard
-	if ended := s.q.opt.Tuning.Ended; ended != nil {
-		var err error
+	if t := &s.q.opt.Tuning; t.Watcher != nil {
+		failure := ""
 		if r != nil {
-			err = r.Err
+			failure = t.FailureOf(r.Err)
 		}
-		ended(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, err, c.report)
+		t.Watcher.End(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, failure, c.report)
 	}
 	s.mu.Lock()
 	look(s)

@@ -31,7 +31,7 @@ func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node
 
 // Take decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
 func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
-	divider := q.driven.Load().divider
+	divider := q.divider
 	if divider == nil || !isDivided(divider, ops) {
 		return q.takePart(ctx, class, f, ops, nil, false)
 	}
