@@ -63,7 +63,7 @@ TWICE    = $(filter-out $(call paths,$(ONCE) $(WAITING)),$(call only,$(STORES) $
 
 test: export WEIR_REQUIRE_SERVERS := 1
 test: servers ## before each change lands: unit tests, conformance, race of the core; six minutes
-	$(GO) test -shuffle=on -timeout 10m $(call but,$(STORES) $(LAB))
+	$(GO) test -parallel 8 -shuffle=on -timeout 10m $(call but,$(STORES) $(LAB))
 	$(GO) test -p 1 -short -shuffle=on -timeout 10m $(call only,$(STORES))
 	$(GO) test $(RACE) -short -timeout 10m $(call only,$(CORE))
 

@@ -28,6 +28,7 @@ import (
 // carried out twice, or without its answer: one that fails was not carried out. Few fail
 // over HTTP/2, as its clients are informed and ask again.
 func TestFamilyEvictionLosesNoRequest(t *testing.T) {
+	t.Parallel() // each waits for most of its time
 	rounds := 15
 	if os.Getenv("WEIR_SOAK") == "1" {
 		rounds = 3000
@@ -35,7 +36,7 @@ func TestFamilyEvictionLosesNoRequest(t *testing.T) {
 	for _, kind := range []string{"http1", "http1 tls", "h2c", "h2"} {
 		for _, method := range []string{"GET", "POST"} {
 			t.Run(kind+" "+method, func(t *testing.T) {
-				t.Parallel() // they wait for most of their time
+				t.Parallel()
 				evictAndAsk(t, kind, method, rounds)
 			})
 		}

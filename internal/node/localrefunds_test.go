@@ -22,6 +22,7 @@ import (
 // What each node counts alone is given back by the node that was charged, at every door: the
 // other says how else. What the nodes count together any of them gives back.
 func TestRefundsFindTheNodeThatCounted(t *testing.T) {
+	t.Parallel() // it waits for nodes to hear of each other
 	redis := servertest.Redis(t)
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("0123456789abcdef"), 0o600); err != nil {
