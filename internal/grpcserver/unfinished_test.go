@@ -343,7 +343,7 @@ func TestMessagesWithoutRoom(t *testing.T) {
 func TestFamilyEvictionLosesNoCall(t *testing.T) {
 	rounds := 40
 	if os.Getenv("WEIR_SOAK") == "1" {
-		rounds = 2000
+		rounds = 300
 	}
 	for _, kind := range []string{"clear", "tls"} {
 		t.Run(kind, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestFamilyEvictionLosesNoRequest(t *testing.T) {
 	t.Parallel() // each waits for most of its time
 	rounds := 15
 	if os.Getenv("WEIR_SOAK") == "1" {
-		rounds = 3000
+		rounds = 300
 	}
 	for _, kind := range []string{"http1", "http1 tls", "h2c", "h2"} {
 		for _, method := range []string{"GET", "POST"} {
