@@ -76,8 +76,17 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	if denied {
 		return l.deny(r.ops), nil
 	}
-	if err := l.store.Take(ctx, r.ops); err != nil {
+	var err error
+	if r.Mark == nil {
+		err = l.store.Take(ctx, r.ops)
+	} else {
+		err = takeOnce(ctx, l.store, r)
+	}
+	if err != nil {
 		return r.undecided(err)
+	}
+	if r.isRepeated() {
+		return r.foldRepeated(), nil
 	}
 	d := Fold(r.ops)
 	if !d.Allowed() {
@@ -88,7 +97,6 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	} else if r.AcceptDelay != nil {
 		if delay := r.Delay(); delay > 0 {
 			if wait := r.AcceptDelay(ctx, delay); wait != 0 {
-				var err error
 				if d, err = l.refuse(ctx, r, delay, wait); err != nil {
 					return r.undecided(err)
 				}
@@ -121,16 +129,6 @@ func (l *Limiter) refuse(ctx context.Context, r *Request, delay, wait time.Durat
 // refundTimeout bounds the call to the store that gives back what a request was
 // charged that does not wait.
 const refundTimeout = 5 * time.Second
-
-// passUnasked says of ops of a refused request that were not asked, since another
-// refused before, that they do not refuse: the zero Decision would.
-func passUnasked(ops []Op) {
-	for i := range ops {
-		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
-			o.Answer.Set(AllowUnlimited(), o.Now, 0, false, false)
-		}
-	}
-}
 
 // unlimited decides a request that meets no limit. What is an error under a limit
 // is one here too, and so is a request without descriptors under Limits, which

@@ -26,6 +26,8 @@ var (
 	// ErrRefund: units were to be given back to a limit that cannot take them
 	// back, such as an approximate one.
 	ErrRefund = errors.New("weir: this limit cannot give back units")
+	// ErrMark: the store did not answer for a request with a Mark.
+	ErrMark = errors.New("weir: the store did not answer, so it is not known whether the call was made: make it again with its key")
 	// ErrNode: units were to be given back to a limit that each node counts alone, on
 	// another node than the one that was charged, or on one that is not known.
 	ErrNode = errors.New("weir: each node counts this limit alone, so only the node that was charged, while it runs, can give units back: set its consistency to strict, leased or eventual")

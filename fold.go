@@ -52,6 +52,16 @@ func Fold(ops []Op) Decision {
 	return AllowUnlimited()
 }
 
+// passUnasked says of ops of a refused request that were not asked, since another
+// refused before, that they do not refuse: the zero Decision would.
+func passUnasked(ops []Op) {
+	for i := range ops {
+		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
+			o.Answer.Set(AllowUnlimited(), o.Now, 0, false, false)
+		}
+	}
+}
+
 // spoken is the op's decision as its request hears it: units kept for others
 // do not remain for this one.
 func (o *Op) spoken() Decision {

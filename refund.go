@@ -1,6 +1,10 @@
 package weir
 
-import "context"
+import (
+	"context"
+
+	"github.com/weirlimit/weir/internal/neighbor"
+)
 
 // Cancel gives back what the last decision on r charged: a place in a queue if
 // nobody has queued behind it, units of windows that are still open, a lease.
@@ -13,6 +17,11 @@ func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
 		if o := &r.ops[i]; o.Charged && o.Verb != Refund && o.Limit.traits&Sketches == 0 {
 			ops = append(ops, o.Undo(o.Cost))
 		}
+	}
+	if m := r.Mark; m != nil && m.Charged && len(r.ops) > 0 {
+		u := m.Undo(m.Cost)
+		u.Key = neighbor.Key(r.ops[0].Key, m.Key)
+		ops = append(ops, u)
 	}
 	if len(ops) == 0 {
 		return nil

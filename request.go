@@ -58,6 +58,12 @@ type Request struct {
 	// and nobody else knows it, or Lease is empty and each decision draws an ID at
 	// random where a limit asks for one. See Op.NewLease.
 	NewLease bool
+	// Mark has the request be charged once, however often it is decided: a spend that has room
+	// once, decided in the call that charges the request, all or nothing, on a counter of its
+	// Key beside the first that is charged. Where it refuses, the request passed before: it
+	// passes, and is charged nothing. Its answer is left in it. While the store does not
+	// answer, or cannot decide all in one call, the request is not decided. Nil means none.
+	Mark *Op
 	// Facts is what is known about the client, for observers; nothing is decided
 	// by it. It must hold until the request is used again. Nil means nothing is
 	// known.
@@ -83,7 +89,7 @@ func (r *Request) IsDeciding() bool { return r.deciding }
 // What the buffers hold is left to be overwritten: clearing them took a tenth
 // of a decision (BenchmarkDecide in lab/bench/).
 func (r *Request) Reset() {
-	r.Domain, r.Lease, r.Facts = "", "", nil
+	r.Domain, r.Lease, r.Mark, r.Facts = "", "", nil, nil
 	r.Descriptors = r.Descriptors[:0]
 	r.Cost, r.Verb, r.Priority, r.AcceptDelay, r.NewLease = 0, Spend, 0, nil, false
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0

@@ -46,13 +46,15 @@ type Problem struct {
 	TextOnly bool `json:"-"`
 }
 
-// FieldError is what is wrong with one field of the body, or one parameter of the query.
+// FieldError is what is wrong with one field of the body or of the header, or one parameter of the query.
 type FieldError struct {
 	Detail string `json:"detail"`
 	// Pointer is a JSON pointer as a URI fragment: "#/checks/3/cost".
 	Pointer string `json:"pointer,omitempty"`
 	// Parameter is the name of the parameter.
 	Parameter string `json:"parameter,omitempty"`
+	// Header is the name of the header field.
+	Header string `json:"header,omitempty"`
 }
 
 // Write sends the problem as the answer.

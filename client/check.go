@@ -22,6 +22,10 @@ type Check struct {
 	// Lease names the unit of work for concurrency limits. Zero means that there
 	// is none, but for Acquire, which makes one up.
 	Lease string
+	// IdempotencyKey names the call, by 1 to 256 characters of ASCII: Check and Reserve
+	// charge it once within an hour, however often they are called with the same check. It
+	// is not for CheckAll, nor for Acquire. Zero means that each call is charged.
+	IdempotencyKey string
 }
 
 // Of returns a check of one descriptor.
@@ -99,6 +103,8 @@ type Decision struct {
 	ResetAfter time.Duration
 	// Soft and Borrowed: allowed above a soft limit, from a shared pool.
 	Soft, Borrowed bool
+	// Repeated: the check was charged before, under its IdempotencyKey, and now nothing.
+	Repeated bool
 	// Limits are all limits that apply, where the service tells them.
 	Limits []Outcome
 

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // Fallback is what is decided while the service does not answer.
@@ -195,7 +197,7 @@ func (c *Client) decide(ctx context.Context, ks []Check, peek bool) ([]Decision,
 	ask, at := make([]Check, 0, len(ks)), make([]int, 0, len(ks))
 	ids := make([]string, len(ks))
 	for i := range ks {
-		if !peek && c.opt.MaxRemember > 0 {
+		if !peek && c.opt.MaxRemember > 0 && ks[i].IdempotencyKey == "" { // a repeat passes where others are refused
 			ids[i] = ks[i].identity()
 			if d, ok := c.memory.refusal(ids[i], ks[i].cost(), now); ok {
 				c.counts.remembered.Add(1)
@@ -254,6 +256,10 @@ func (c *Client) complete(ks *[]Check) error {
 		switch {
 		case !ok:
 			return &Error{Status: 400, Detail: "domains, leases, keys and values must be UTF-8: two that are not would become one"}
+		case !isKey(k.IdempotencyKey):
+			return &Error{Status: 400, Detail: fmt.Sprintf("the idempotency key %q must have at most 256 characters of printable ASCII", k.IdempotencyKey)}
+		case k.IdempotencyKey != "" && (k.Lease != "" || len(*ks) > 1):
+			return &Error{Status: 400, Detail: "an idempotency key is for one check or reservation, without a lease: that names the call itself"}
 		case k.Cost < 0 || k.Cost > weir.MaxCost:
 			return &Error{Status: 400, Detail: fmt.Sprintf("the cost %d must be from 0 to 2^53", k.Cost)}
 		}
@@ -261,6 +267,11 @@ func (c *Client) complete(ks *[]Check) error {
 	}
 	*ks = list
 	return nil
+}
+
+// isKey reports whether a key can name a call.
+func isKey(key string) bool {
+	return len(key) <= checks.MaxLease && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Wait is Check that waits until the request may pass, and for as long as it is

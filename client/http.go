@@ -97,7 +97,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 	var batch struct {
 		Results []decision `json:"results"`
 	}
-	if err := w.ask(ctx, path, map[string][]checkBody{"checks": bodies}, maxBatchAnswer, &batch); err != nil {
+	if err := w.ask(ctx, path, "", map[string][]checkBody{"checks": bodies}, maxBatchAnswer, &batch); err != nil {
 		return nil, err
 	}
 	if len(batch.Results) != len(list) {
@@ -119,7 +119,7 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 		Handle  string    `json:"handle"`
 		Expires time.Time `json:"expires"`
 	}
-	if err := w.ask(ctx, "/v1/reserve", encodeCheck(&c), maxAnswer, &res); err != nil {
+	if err := w.ask(ctx, "/v1/reserve", c.IdempotencyKey, encodeCheck(&c), maxAnswer, &res); err != nil {
 		return Decision{}, "", time.Time{}, err
 	}
 	d, err := res.decode()
@@ -141,7 +141,7 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 		Reserved *int64 `json:"reserved"`
 		Actual   int64  `json:"actual"`
 	}
-	if err := w.ask(ctx, path, body, maxAnswer, &s); err != nil {
+	if err := w.ask(ctx, path, "", body, maxAnswer, &s); err != nil {
 		return Settlement{}, err
 	}
 	if s.Reserved == nil {
@@ -162,7 +162,7 @@ func (w *httpWire) Release(ctx context.Context, c Check) (bool, error) {
 	var res struct {
 		Released *bool `json:"released"`
 	}
-	if err := w.ask(ctx, "/v1/release", encodeCheck(&c), maxAnswer, &res); err != nil {
+	if err := w.ask(ctx, "/v1/release", "", encodeCheck(&c), maxAnswer, &res); err != nil {
 		return false, err
 	}
 	if res.Released == nil {
@@ -181,14 +181,14 @@ func (w *httpWire) Close() error {
 // decide asks one check that is answered by a decision.
 func (w *httpWire) decide(ctx context.Context, path string, c Check) (Decision, error) {
 	var d decision
-	if err := w.ask(ctx, path, encodeCheck(&c), maxAnswer, &d); err != nil {
+	if err := w.ask(ctx, path, c.IdempotencyKey, encodeCheck(&c), maxAnswer, &d); err != nil {
 		return Decision{}, err
 	}
 	return d.decode()
 }
 
-// ask sends a question and reads the answer into v.
-func (w *httpWire) ask(ctx context.Context, path string, question any, most int64, v any) error {
+// ask sends a question, under an idempotency key if there is one, and reads the answer into v.
+func (w *httpWire) ask(ctx context.Context, path, key string, question any, most int64, v any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("weir: %w", err)
@@ -199,6 +199,9 @@ func (w *httpWire) ask(ctx context.Context, path string, question any, most int6
 	}
 	maps.Copy(req.Header, w.header)
 	req.Header.Set("Content-Type", "application/json")
+	if key != "" { // with which the transport may send it again, on another connection
+		req.Header.Set("Idempotency-Key", strconv.Quote(key))
+	}
 	// No http.Client: it would follow redirects, which repeat what must be asked
 	// once.
 	res, err := w.transport.RoundTrip(req)
@@ -291,6 +294,7 @@ type decision struct {
 	Allowed    *bool     `json:"allowed"`
 	Soft       bool      `json:"soft"`
 	Borrowed   bool      `json:"borrowed"`
+	Repeated   bool      `json:"repeated"`
 	Delay      seconds   `json:"delay"`
 	Limit      *limit    `json:"limit"`
 	Remaining  *int64    `json:"remaining"`
@@ -329,7 +333,7 @@ func (d *decision) decode() (Decision, error) {
 	out := Decision{
 		Allowed: *d.Allowed, Delay: time.Duration(d.Delay), RetryAfter: d.RetryAfter.orNever(),
 		Limit: d.Limit.decode(), Remaining: -1, ResetAfter: d.ResetAfter.orNever(),
-		Soft: d.Soft, Borrowed: d.Borrowed, Degraded: d.Guarantee.Degraded,
+		Soft: d.Soft, Borrowed: d.Borrowed, Repeated: d.Repeated, Degraded: d.Guarantee.Degraded,
 	}
 	if d.Remaining != nil {
 		out.Remaining = *d.Remaining

@@ -36,7 +36,8 @@ type TransportOptions struct {
 	MaxPause time.Duration
 	// Retries is how often a request is sent again that was answered 429, or 503
 	// with Retry-After, once it may be. Its body must be none, or GetBody be set,
-	// and after a 503 its method must be one that may be repeated. Zero means
+	// and after a 503 its method must be one that may be repeated, or it must have an
+	// Idempotency-Key. Zero means
 	// never: the answer is the caller's.
 	Retries int
 	// Throttle is how a key is spared that refuses or fails many requests.
@@ -164,7 +165,9 @@ func again(r *http.Request, res *http.Response) (*http.Request, bool) {
 		switch r.Method {
 		case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		default:
-			return nil, false
+			if r.Header.Get("Idempotency-Key") == "" {
+				return nil, false
+			}
 		}
 	default:
 		return nil, false

@@ -37,6 +37,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/internal/once"
 )
 
 // Can be returned by a [Reserver].
@@ -141,6 +142,10 @@ type Reservation struct {
 // refusal is not an error: the reservation then has no handle. On return r
 // tells in detail what each limit said.
 //
+// A request with a Mark that was reserved before gets another handle of the same reservation.
+// It gives back no more than is known to be charged still: what others have spent since is
+// taken for later.
+//
 // It returns ErrUnsupported, and spends nothing, if r meets an approximate, a
 // concurrency or a delaying limit, replaces a rule's limit, or does not spend.
 func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, error) {
@@ -156,17 +161,30 @@ func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, e
 	if err != nil || !d.Allowed() {
 		return Reservation{Decision: d}, err
 	}
+	repeated, err := once.IsRepeated(r.Mark)
+	if err != nil {
+		return Reservation{}, err
+	}
 	// The rules may have been replaced since the check.
 	if err := refundable(r.Ops()); err != nil {
 		return Reservation{}, errors.Join(err, s.limiter.Cancel(ctx, r))
 	}
-	t.charge(s.limiter.Store(), r.Ops())
-	now := int64(0)
-	if ops := r.Ops(); len(ops) > 0 {
+	ops, now := r.Ops(), int64(0)
+	switch {
+	case len(ops) == 0:
+		if _, now, err = s.look(ctx, &t, &slot{key: string(t.id[:])}); err != nil {
+			return Reservation{}, err
+		}
+	case r.Mark != nil: // all who make the call settle the same reservation
+		now = once.MadeAt(r.Mark)
+		t.id = idOf(r.Mark, now)
+	default:
 		now = ops[0].Now
-	} else if _, now, err = s.look(ctx, &t, &slot{key: string(t.id[:])}); err != nil {
-		return Reservation{}, err
 	}
+	if repeated {
+		ops = chargedAt(now, ops)
+	}
+	t.charge(s.limiter.Store(), ops)
 	t.expires = now + s.ttl.Microseconds()
 	if len(t.charges) > maxCharges || t.size() > MaxHandle {
 		return Reservation{}, errors.Join(ErrTooLarge, s.limiter.Cancel(ctx, r))

@@ -96,7 +96,7 @@ func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]clie
 }
 
 func (w *wire) Reserve(ctx context.Context, k client.Check) (client.Decision, string, time.Time, error) {
-	res, err := w.service.Reserve(ctx, &weirpb.ReserveRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k)})
+	res, err := w.service.Reserve(ctx, &weirpb.ReserveRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k), IdempotencyKey: k.IdempotencyKey})
 	if err != nil {
 		return client.Decision{}, "", time.Time{}, problem(err)
 	}
@@ -145,7 +145,7 @@ func (w *wire) Release(ctx context.Context, k client.Check) (bool, error) {
 
 func request(k *client.Check, peek bool) *weirpb.CheckRequest {
 	return &weirpb.CheckRequest{
-		Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
+		Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease, IdempotencyKey: k.IdempotencyKey,
 	}
 }
 
@@ -247,7 +247,7 @@ func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 		return client.Decision{}, errors.New("weir: response without a decision")
 	}
 	out := client.Decision{
-		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Delay: max(durationOf(d.DelayUs), 0),
+		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Repeated: d.Repeated, Delay: max(durationOf(d.DelayUs), 0),
 		RetryAfter: durationOf(d.RetryAfterUs), Limit: limit(d.Limit), Remaining: -1, ResetAfter: durationOf(d.ResetAfterUs),
 		Degraded: d.GetGuarantee().GetDegraded(),
 	}
@@ -311,8 +311,8 @@ func at[T any](column []T, i int) (v T) {
 	return v
 }
 
-// Why a reservation is not made or settled, and the status of HTTP that says so.
-var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "REGION": 421, "UNSUPPORTED": 422, "TOO_LARGE": 422}
+// Why a reservation is not made or settled, or a call not charged once, and the status of HTTP that says so.
+var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "REGION": 421, "UNSUPPORTED": 422, "TOO_LARGE": 422, "IDEMPOTENCY_MISMATCH": 422}
 
 // settled returns what a reservation came to that was settled before, nil if info does not
 // say.

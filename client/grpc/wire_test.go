@@ -103,6 +103,9 @@ func dial(t *testing.T, addr string) client.Wire {
 	return w
 }
 
+// anyKey returns an idempotency key of few, or none.
+func anyKey(r *rand.Rand) string { return []string{"", "", "a", `b"\`, "c"}[r.IntN(5)] }
+
 // random returns a check, which may be bad.
 func random(r *rand.Rand) client.Check {
 	keys := []string{"client_id", "bucket", "soft", "seen", "user", "work", "queue", "first", "ip", "other"}
@@ -176,6 +179,7 @@ func TestBothWays(t *testing.T) {
 		switch r.IntN(8) {
 		case 0, 1, 2:
 			peek := r.IntN(4) == 0
+			k.IdempotencyKey = anyKey(r)
 			var ds [2][]client.Decision
 			for i, w := range both {
 				ds[i], errs[i] = w.Decide(ctx, []client.Check{k}, peek)
@@ -200,7 +204,7 @@ func TestBothWays(t *testing.T) {
 			}
 			same(t, fmt.Sprintf("batch %+v", ks), errs, ds[0], ds[1])
 		case 5:
-			k.Lease = ""
+			k.Lease, k.IdempotencyKey = "", anyKey(r)
 			var res [2]client.Decision
 			var expires [2]time.Time
 			for i, w := range both {
@@ -244,6 +248,50 @@ func TestBothWays(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A check whose answer is lost is made again under its key, by its caller, and charged once;
+// another under the same key is an error.
+func TestCheckAgainUnderItsKey(t *testing.T) {
+	both, _ := wires(t)
+	for _, w := range both {
+		c, err := client.New(client.Options{Wire: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := client.Of("api", weir.Entry{Key: "client_id", Value: "ann"})
+		k.Cost, k.IdempotencyKey = 7, `a "key"`
+		for i := range 3 {
+			if d, err := c.Check(t.Context(), k); err != nil || !d.Allowed || d.Repeated != (i > 0) || d.Remaining != 3 {
+				t.Errorf("%d: %+v, %v", i, d, err)
+			}
+		}
+		other := k
+		other.Cost = 8
+		if _, err := c.Check(t.Context(), other); !isError(err, 422, "IDEMPOTENCY_MISMATCH") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Reserve(t.Context(), k); !isError(err, 422, "IDEMPOTENCY_MISMATCH") {
+			t.Errorf("got %v", err)
+		}
+		res, err := c.Reserve(t.Context(), client.Check{Domain: "api", Descriptors: k.Descriptors, Cost: 2, IdempotencyKey: "r"})
+		if err != nil || res.Handle == "" || res.Decision.Repeated {
+			t.Errorf("%+v, %v", res, err)
+		}
+		long := k
+		long.IdempotencyKey = strings.Repeat("k", 257)
+		if _, err := c.Check(t.Context(), long); !isError(err, 400, "") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.CheckAll(t.Context(), []client.Check{k, k}); !isError(err, 400, "") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func isError(err error, status int, code string) bool {
+	var e *client.Error
+	return errors.As(err, &e) && e.Status == status && e.Code == code
 }
 
 func TestClientOverGRPC(t *testing.T) {

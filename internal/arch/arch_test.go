@@ -34,6 +34,7 @@ var floors = [][]string{
 		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats",
 		"internal/insight/event",
 	},
+	{"internal/once"},
 	{
 		"client", "credentials", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
 		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",

@@ -1,4 +1,4 @@
-// Package reasons says in words for programs why a reservation is not made or settled, and
+// Package reasons says in words for programs why a reservation is not made or settled, a call not charged once, and
 // units are not given back: over HTTP the code of a problem document, over gRPC the reason
 // of google.rpc.ErrorInfo.
 package reasons
@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -27,6 +28,7 @@ var all = []struct {
 }{
 	{reserve.ErrSettled, Reason{"SETTLED", http.StatusConflict}}, {reserve.ErrExpired, Reason{"EXPIRED", http.StatusGone}},
 	{reserve.ErrRegion, Reason{"REGION", http.StatusMisdirectedRequest}}, {reserve.ErrTooLarge, Reason{"TOO_LARGE", http.StatusUnprocessableEntity}},
+	{once.ErrMismatch, Reason{"IDEMPOTENCY_MISMATCH", http.StatusUnprocessableEntity}}, {once.ErrUnsupported, unsupported},
 	{reserve.ErrUnsupported, unsupported}, {weir.ErrRefund, unsupported}, {weir.ErrNode, unsupported},
 }
 

@@ -2,8 +2,10 @@ package shared
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -92,15 +94,32 @@ func (d *decision) routeOf(o *weir.Op, p *policy) route {
 	return byDecider
 }
 
-// refundByStore has refunds go along where the store is asked anyway: what decides whether
-// they are made, as a mark does, is then done with them or not at all.
-func (d *decision) refundByStore(n *[routes]int) {
+// askWhole has refunds go along where the store is asked anyway: what decides whether they
+// are made, as a mark does, is then done with them or not at all. With the mark of a call that
+// is charged once so does all else: units that the node holds would be spent, or kept, when
+// the answer of the store is lost. It returns once.ErrUnsupported where no call of the store
+// can decide all.
+func (d *decision) askWhole(n *[routes]int) error {
+	isOnce := false
 	for i, at := range d.at {
-		if at == refundToLot {
+		isOnce = isOnce || at == byStore && d.of[i].isMark && d.ops[i].Role == weir.Enforce
+	}
+	for i, at := range d.at {
+		switch {
+		case at == refundToLot, isOnce && (at == byDecider || at == shadowOfLot):
 			d.at[i] = byStore
+			n[byStore]++
+			n[at]--
+		case isOnce && (at == byNode || at == refundByNode):
+			return fmt.Errorf("%w: each node counts limit %q alone", once.ErrUnsupported, d.ops[i].Limit.Name)
+		case isOnce && at == byStore && d.queue.Repeater.Part(d.ops[i].Key) != d.queue.Repeater.Part(d.ops[0].Key):
+			return fmt.Errorf("%w: its limits are counted by different servers, or in different slots of a cluster", once.ErrUnsupported)
 		}
 	}
-	n[byStore], n[refundToLot] = n[byStore]+n[refundToLot], 0
+	if isOnce && d.nodes.countsOnly.Load() {
+		return fmt.Errorf("%w: the store cannot remember it", once.ErrUnsupported)
+	}
+	return nil
 }
 
 // split fills the parts of the stores that have ops. What is denied already goes to each of

@@ -20,6 +20,7 @@ type policy struct {
 	mode    params.ConsistencyMode // never the default
 	decider lot.Decider            // nil: the node's own store decides
 	flights int                    // that a draw waits for, see mostFlights
+	isMark  bool                   // of a call: only the server that keeps it decides
 	// source is that of decisions by what the node holds.
 	source weir.Source
 	outage *outage.Terms
@@ -71,7 +72,7 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	if l.Cells == 0 {
 		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
-	p = &policy{limit: l, mode: modeOf(l, s.mode), flights: mostFlights}
+	p = &policy{limit: l, mode: modeOf(l, s.mode), flights: mostFlights, isMark: l.Consistency.Pinned}
 	countsOnly := s.nodes.countsOnly.Load()
 	regions, most := 1, int64(weir.MaxCost) // how many count the limit together, and what one may admit and not report
 	if r, ok := s.shared.(joiner); ok && p.mode != params.ConsistencyLocal {

@@ -62,7 +62,9 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 		return err
 	}
 	if n[byStore] > 0 {
-		d.refundByStore(&n)
+		if err := d.askWhole(&n); err != nil {
+			return err
+		}
 	}
 	drawn := n[byDecider] + n[shadowOfLot] + n[refundToLot]
 	switch {

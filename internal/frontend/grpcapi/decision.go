@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/internal/once"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -20,6 +21,7 @@ func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decisio
 		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: remaining(d),
 		RetryAfterUs: microsOrNever(d.RetryAfter), ResetAfterUs: microsOrNever(d.ResetAfter), Guarantee: guarantee(r.Guarantee()), Banned: d.Banned(),
 	}
+	out.Repeated, _ = once.IsRepeated(r.Mark) // an error is the call's
 	if d.Allowed() {
 		out.Soft, out.Borrowed, out.DelayUs = r.Soft(), r.Borrowed(), microsOrNever(r.Delay())
 	}

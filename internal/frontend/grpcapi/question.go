@@ -25,6 +25,8 @@ type question struct {
 	priority    *uint32
 	peek        bool
 	lease       string
+	key         string // names the call
+	kind        string // of a call that may have a key; empty: none may
 	// spends: looking makes no sense. holds: there must be a lease.
 	spends, holds bool
 	// strict: it must be as the rules have it; nil: as the service is set.
@@ -45,7 +47,7 @@ func (s *Service) ask(q *question) (*weir.Request, error) {
 // questionOf returns what a check asks.
 func questionOf(in *weirpb.CheckRequest) *question {
 	return &question{domain: in.GetDomain(), descriptors: in.GetDescriptors(), cost: in.Cost, priority: in.Priority,
-		peek: in.GetPeek(), lease: in.GetLease(), strict: in.Strict}
+		peek: in.GetPeek(), lease: in.GetLease(), key: in.GetIdempotencyKey(), strict: in.Strict}
 }
 
 // fill makes req the request that q asks about.
@@ -64,6 +66,10 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 		return f
 	}
 	switch {
+	case q.key != "" && q.kind == "":
+		return &fault{"idempotency_key", "is for one check: ask each by itself"}
+	case len(q.key) > checks.MaxLease:
+		return &fault{"idempotency_key", fmt.Sprintf("must have at most %d bytes", checks.MaxLease)}
 	case q.spends && req.Verb == weir.Peek:
 		return &fault{"cost", "must be at least 1: looking holds nothing"}
 	case q.holds && q.lease == "":
@@ -83,6 +89,7 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 		}
 		req.Descriptors = append(req.Descriptors, out)
 	}
+	s.calls.Mark(q.kind, q.key, req)
 	if q.holds { // what was acquired is kept or given back, whatever the rules have by now
 		return nil
 	}

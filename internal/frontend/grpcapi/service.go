@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/once"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
 )
@@ -51,6 +52,7 @@ type Service struct {
 	opt     Options
 	limiter *weir.Limiter
 	faults  *faults.Log
+	calls   *once.Calls
 	batches sync.Pool
 }
 
@@ -66,7 +68,7 @@ func New(opt Options) (*Service, error) {
 		return nil, fmt.Errorf("grpcapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), checks.MaxDomain)
 	}
 	opt.Domain = cmp.Or(opt.Domain, "api")
-	s := &Service{opt: opt, limiter: opt.Limiter, faults: faults.New(opt.Log)}
+	s := &Service{opt: opt, limiter: opt.Limiter, faults: faults.New(opt.Log), calls: once.NewCalls()}
 	s.batches.New = func() any { return &batch{service: s, answers: columns{written: always}} }
 	return s, nil
 }
@@ -89,14 +91,19 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Check implements weirpb.LimitServiceServer.
 func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
-	req, err := s.ask(questionOf(in))
+	q := questionOf(in)
+	q.kind = once.Check
+	req, err := s.ask(q)
 	if err != nil {
 		return nil, err
 	}
 	defer s.limiter.Recycle(req)
 	d, err := s.limiter.Decide(ctx, req)
+	if err == nil {
+		_, err = once.IsRepeated(req.Mark)
+	}
 	if err != nil {
-		return nil, s.undecided(err)
+		return nil, s.unsettled(err, reserve.Settlement{})
 	}
 	return &weirpb.CheckResponse{Decision: decision(req, d)}, nil
 }

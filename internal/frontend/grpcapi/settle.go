@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/internal/reasons"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
@@ -24,7 +25,8 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 	if s.opt.Reserver == nil {
 		return nil, errNoReserver
 	}
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict})
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict,
+		key: in.IdempotencyKey, kind: once.Reserve})
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +82,13 @@ func (s *Service) settle(handle string, by func(*reserve.Reserver) (reserve.Sett
 	return res, nil
 }
 
-// unsettled returns the status of a call that err kept from making or settling a
-// reservation; before is what it came to earlier, if it was settled.
+// unsettled returns the status of a call that err kept from being made once, or from making
+// or settling a reservation; before is what it came to earlier, if it was settled.
 func (s *Service) unsettled(err error, before reserve.Settlement) error {
 	switch {
 	case errors.Is(err, reserve.ErrHandle):
 		return bad("handle", "is not a handle of this service")
-	case errors.Is(err, reserve.ErrUnavailable):
+	case errors.Is(err, reserve.ErrUnavailable), errors.Is(err, weir.ErrMark):
 		s.faults.Report("request undecided", err)
 		return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/once"
 )
 
 // Sizes of what a client may send, in bytes.
@@ -70,7 +71,15 @@ func (d *decisions) shouldAllow(c *call, w http.ResponseWriter, r *http.Request)
 			return &inputError{why, "#/clientId"}
 		}
 	}
+	key, err := readKey(r.Header)
+	if err != nil {
+		return err
+	}
+	d.queries.calls.Mark(once.Check, key, req)
 	decision, err := d.queries.limiter.Decide(r.Context(), req)
+	if err == nil {
+		_, err = once.IsRepeated(req.Mark)
+	}
 	if err != nil {
 		return err
 	}

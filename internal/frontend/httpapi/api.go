@@ -33,6 +33,7 @@ import (
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
@@ -136,7 +137,7 @@ func New(opt Options) (*API, error) {
 // addParts adds what each part of the API serves.
 func (a *API) addParts(opt *Options) {
 	answers := &responder{opt.Bodies, opt.BodyTimeout, faults.New(opt.Log)}
-	checks := &queries{answers, opt.Limiter, opt.Domain, opt.Priority, opt.Strict}
+	checks := &queries{answers, opt.Limiter, opt.Domain, opt.Priority, opt.Strict, once.NewCalls()}
 	a.add(routes{"/openapi.json": {"GET": openAPI}})
 	a.add((&decisions{checks}).routes())
 	a.add((&reservations{checks, opt.Reserver}).routes())

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/internal/overlay"
 )
 
@@ -24,7 +25,7 @@ func (n *counters) routes() routes {
 	reset["POST"] = needs(n.keys.keyring != nil, "the store of this service cannot forget single keys", reset["POST"])
 	return routes{
 		"/v1/admin/reset": reset,
-		"/v1/admin/grant": n.keys.after(mayReason|mayUnits, n.noting("grant", "units granted", n.grant)),
+		"/v1/admin/grant": n.keys.after(mayReason|mayUnits|mayKey, n.noting("grant", "units granted", n.grant)),
 	}
 }
 
@@ -39,7 +40,7 @@ func (n *counters) noting(name, what string, do func(r *http.Request, q *query, 
 		}
 		before := n.left(r.Context(), ops)
 		after, err := do(r, q, ops)
-		if err != nil && !errors.Is(err, errDegraded) {
+		if q.isRepeated || err != nil && !errors.Is(err, errDegraded) {
 			return err
 		}
 		n.keys.overlay.Audit.Note(r.Context(), what, overlay.Change{Action: name,
@@ -77,8 +78,21 @@ func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string
 		}
 		refunds = append(refunds, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
 	}
+	if q.key != "" {
+		mark := n.keys.queries.calls.Op(once.Grant, q.key, q.reqs[0], q.limit, strconv.FormatInt(q.units, 10))
+		refunds = append([]weir.Op{once.AttachMark(refunds[0].Key, mark)}, refunds...)
+	}
 	if _, err := n.keys.queries.limiter.Apply(r.Context(), refunds); err != nil {
 		return "", err
+	}
+	if q.key != "" {
+		mark := &refunds[0]
+		if refunds = refunds[1:]; mark.Decision.Degraded() {
+			return "", &overlay.StoreError{Err: weir.ErrMark, Sent: true}
+		}
+		if q.isRepeated, err = once.IsRepeated(mark); q.isRepeated || err != nil {
+			return "", err
+		}
 	}
 	if slices.ContainsFunc(refunds, func(o weir.Op) bool { return o.Decision.Degraded() }) {
 		return fmt.Sprintf("%d are given back when the store answers", q.units), &overlay.StoreError{Err: errDegraded, Sent: true}

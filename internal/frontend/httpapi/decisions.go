@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/once"
 )
 
 // decisions answers checks. Nothing on their path may allocate without need.
@@ -16,9 +17,9 @@ func (d *decisions) routes() routes {
 	const may = mayPeek | mayLease | mayHaveChecks | mayStrict
 	return routes{
 		"/shouldAllowRequest": {"POST": d.queries.responder.reads(maxSmallBody, d.shouldAllow)},
-		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may, d.check)},
+		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may|mayKey, d.check)},
 		"/v1/peek":            {"POST": d.queries.answers(maxBatchBody, may, d.peek)},
-		"/v1/acquire":         {"POST": d.queries.answers(maxSmallBody, mayLease|mayStrict|mustSpend, d.acquire)},
+		"/v1/acquire":         {"POST": d.queries.answers(maxSmallBody, mayLease|mayStrict|mustSpend|mustNotKey, d.acquire)},
 		"/v1/renew":           {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.renew)},
 		"/v1/release":         {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.release)},
 	}
@@ -38,11 +39,15 @@ func (d *decisions) check(c *call, r *http.Request) error {
 		return d.checkAll(c, r)
 	}
 	req := c.query.reqs[0]
+	d.queries.calls.Mark(once.Check, c.query.key, req)
 	decision, err := d.queries.limiter.Decide(r.Context(), req)
+	if err == nil {
+		_, err = once.IsRepeated(req.Mark)
+	}
 	if err != nil {
 		return err
 	}
-	c.out = append(appendDecision(append(c.out[:0], '{'), req, decision), '}')
+	c.out = append(appendRepeated(appendDecision(append(c.out[:0], '{'), req, decision), req.Mark), '}')
 	return nil
 }
 

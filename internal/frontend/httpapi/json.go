@@ -15,7 +15,7 @@ const maxDepth = 16
 type inputError struct {
 	detail string
 	// pointer is a JSON pointer to what is wrong in the body, from # on, or, from ? on, the
-	// name of a parameter, query for all of them.
+	// name of a parameter, query for all of them; else the name of a header field.
 	pointer string
 }
 
@@ -30,6 +30,9 @@ func (e *inputError) Error() string {
 func (e *inputError) field() answer.FieldError {
 	if name, ok := strings.CutPrefix(e.pointer, "?"); ok {
 		return answer.FieldError{Detail: e.detail, Parameter: name}
+	}
+	if !strings.HasPrefix(e.pointer, "#") {
+		return answer.FieldError{Detail: e.detail, Header: e.pointer}
 	}
 	return answer.FieldError{Detail: e.detail, Pointer: e.pointer}
 }

@@ -86,12 +86,13 @@ func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
 	var more struct {
 		overlaid
 		YAML       *string      `json:"yaml,omitempty"`
+		Repeated   bool         `json:"repeated,omitempty"`
 		CountedAs  []weir.Entry `json:"counted_as,omitempty"`
 		Client     *foundClient `json:"client,omitempty"`
 		NotCovered []string     `json:"not_covered,omitempty"`
 		Warnings   []string     `json:"warnings,omitempty"`
 	}
-	more.overlaid, more.NotCovered = overlaidOf(k.overlay, req), q.notCovered
+	more.overlaid, more.NotCovered, more.Repeated = overlaidOf(k.overlay, req), q.notCovered, q.isRepeated
 	if isChanged {
 		more.YAML = &q.yaml
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/once"
 )
 
 // Bounds on a check.
@@ -24,7 +25,7 @@ const (
 )
 
 // shape is which members a check may have in a place, and which it must.
-type shape uint16
+type shape uint32
 
 const (
 	mayPeek shape = 1 << iota
@@ -41,6 +42,8 @@ const (
 	mayDomain   // of a ban: "whole_domain", all requests with the entry; "here", on this node
 	mayClient   // "client" in place of descriptors
 	mustSpend   // a check that looks only is an error
+	mayKey      // an idempotency key, in the header
+	mustNotKey  // one is an error: another name makes the call one that can be repeated
 )
 
 // member is a name in a check object.
@@ -97,6 +100,7 @@ type queries struct {
 	domain    string // of checks that name none
 	priority  int    // of checks that name none
 	strict    bool   // checks that do not say
+	calls     *once.Calls
 }
 
 // query is what a body asked.
@@ -129,8 +133,11 @@ type query struct {
 	strict, lenient []*weir.Request
 	asked           *bool
 	// end takes back what there is.
-	end  bool
-	seen uint32
+	end bool
+	// key is the idempotency key; isRepeated: nothing was done, as the call was made before.
+	key        string
+	isRepeated bool
+	seen       uint32
 }
 
 // answers returns the handler of a path with bodies of a shape, of so many bytes at most.
@@ -141,8 +148,25 @@ func (qs *queries) answers(most int, s shape, h handle) http.HandlerFunc {
 		if err := c.reader.fault(); err != nil {
 			return err
 		}
+		if s&(mayKey|mustNotKey) != 0 && len(r.Header[keyHeader]) > 0 {
+			if err := c.query.readKey(r, s); err != nil {
+				return err
+			}
+		}
 		return h(c, r)
 	})
+}
+
+// readKey reads the idempotency key of a request whose body was read.
+func (q *query) readKey(r *http.Request, s shape) (err error) {
+	switch {
+	case s&mustNotKey != 0:
+		return &inputError{"is for check, reserve and grant; here name the lease, and repeat the call", keyHeader}
+	case q.batch:
+		return &inputError{"is for one check: ask each by itself", keyHeader}
+	}
+	q.key, err = readKey(r.Header)
+	return err
 }
 
 // read reads a body of the given shape: a check, or with mayHaveChecks several. The

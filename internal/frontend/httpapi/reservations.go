@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/once"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -21,7 +22,7 @@ func (s *reservations) routes() routes {
 		return methods{"POST": needs(s.reserver != nil, "this service runs without reservations", h)}
 	}
 	return routes{
-		"/v1/reserve": post(s.queries.answers(maxSmallBody, mayStrict|mustSpend, s.reserve)),
+		"/v1/reserve": post(s.queries.answers(maxSmallBody, mayStrict|mustSpend|mayKey, s.reserve)),
 		"/v1/commit":  post(s.queries.responder.answers(maxSmallBody, s.settle(false))),
 		"/v1/cancel":  post(s.queries.responder.answers(maxSmallBody, s.settle(true))),
 	}
@@ -30,11 +31,12 @@ func (s *reservations) routes() routes {
 // reserve answers /v1/reserve.
 func (s *reservations) reserve(c *call, r *http.Request) error {
 	req := c.query.reqs[0]
+	s.queries.calls.Mark(once.Reserve, c.query.key, req)
 	res, err := s.reserver.Reserve(r.Context(), req)
 	if err != nil {
 		return err
 	}
-	c.out = appendDecision(append(c.out[:0], '{'), req, res.Decision)
+	c.out = appendRepeated(appendDecision(append(c.out[:0], '{'), req, res.Decision), req.Mark)
 	if res.Handle != "" {
 		c.out = append(append(c.out, `,"handle":"`...), res.Handle...)
 		c.out = append(c.out, `","expires":"`...)

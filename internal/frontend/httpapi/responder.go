@@ -154,7 +154,7 @@ func (p *responder) problemOf(err error) problem {
 	}
 	p.logStore(err)
 	out := problem{Status: http.StatusServiceUnavailable, Detail: "the store did not answer; nothing was decided", RetryAfter: 1}
-	if errors.Is(err, reserve.ErrUnavailable) {
+	if errors.Is(err, reserve.ErrUnavailable) || errors.Is(err, weir.ErrMark) {
 		out.Detail = err.Error()
 	}
 	return out

@@ -160,9 +160,13 @@ type CheckRequest struct {
 	// INVALID_ARGUMENT instead of an answer where no rule is matched by the
 	// descriptors, or by one of them whatever its values. Nothing is charged then.
 	// Without it as the service is set.
-	Strict        *bool `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Strict *bool `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	// Names the call, 1 to 256 bytes: the same request under the same key on the same
+	// counters is charged once within an hour, and is answered as repeated after that.
+	// Another is FAILED_PRECONDITION, IDEMPOTENCY_MISMATCH. Not in a CheckBatch.
+	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CheckRequest) Reset() {
@@ -242,6 +246,13 @@ func (x *CheckRequest) GetStrict() bool {
 		return *x.Strict
 	}
 	return false
+}
+
+func (x *CheckRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
 }
 
 type CheckResponse struct {
@@ -624,18 +635,21 @@ func (x *LimitOfBatch) GetBans() bool {
 
 // Decision is the answer to one request.
 type Decision struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allowed       bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	Soft          bool                   `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`                                       // passed above the threshold of a soft limit
-	Borrowed      bool                   `protobuf:"varint,3,opt,name=borrowed,proto3" json:"borrowed,omitempty"`                               // passed on units of a pool
-	DelayUs       int64                  `protobuf:"varint,4,opt,name=delay_us,json=delayUs,proto3" json:"delay_us,omitempty"`                  // how long an allowed request must wait before it proceeds
-	Limit         *Limit                 `protobuf:"bytes,5,opt,name=limit,proto3" json:"limit,omitempty"`                                      // the one that refused, or is nearest to it; none where none applied
-	Remaining     int64                  `protobuf:"varint,6,opt,name=remaining,proto3" json:"remaining,omitempty"`                             // the largest cost that would be allowed now
-	RetryAfterUs  int64                  `protobuf:"varint,7,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"` // 0 when allowed; -1 when waiting does not help
-	ResetAfterUs  int64                  `protobuf:"varint,8,opt,name=reset_after_us,json=resetAfterUs,proto3" json:"reset_after_us,omitempty"` // until nothing is spent
-	Guarantee     *Guarantee             `protobuf:"bytes,9,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
-	Limits        []*LimitDecision       `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`  // what each limit said
-	Banned        bool                   `protobuf:"varint,11,opt,name=banned,proto3" json:"banned,omitempty"` // the client is banned, for retry_after_us, -1 without an end
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Allowed      bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Soft         bool                   `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`                                       // passed above the threshold of a soft limit
+	Borrowed     bool                   `protobuf:"varint,3,opt,name=borrowed,proto3" json:"borrowed,omitempty"`                               // passed on units of a pool
+	DelayUs      int64                  `protobuf:"varint,4,opt,name=delay_us,json=delayUs,proto3" json:"delay_us,omitempty"`                  // how long an allowed request must wait before it proceeds
+	Limit        *Limit                 `protobuf:"bytes,5,opt,name=limit,proto3" json:"limit,omitempty"`                                      // the one that refused, or is nearest to it; none where none applied
+	Remaining    int64                  `protobuf:"varint,6,opt,name=remaining,proto3" json:"remaining,omitempty"`                             // the largest cost that would be allowed now
+	RetryAfterUs int64                  `protobuf:"varint,7,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"` // 0 when allowed; -1 when waiting does not help
+	ResetAfterUs int64                  `protobuf:"varint,8,opt,name=reset_after_us,json=resetAfterUs,proto3" json:"reset_after_us,omitempty"` // until nothing is spent
+	Guarantee    *Guarantee             `protobuf:"bytes,9,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
+	Limits       []*LimitDecision       `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`  // what each limit said
+	Banned       bool                   `protobuf:"varint,11,opt,name=banned,proto3" json:"banned,omitempty"` // the client is banned, for retry_after_us, -1 without an end
+	// Charged before, under the same idempotency key, and now nothing: it is allowed as it
+	// was, and the numbers are those of now.
+	Repeated      bool `protobuf:"varint,12,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,6 +757,13 @@ func (x *Decision) GetLimits() []*LimitDecision {
 func (x *Decision) GetBanned() bool {
 	if x != nil {
 		return x.Banned
+	}
+	return false
+}
+
+func (x *Decision) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
 	}
 	return false
 }
@@ -1021,14 +1042,15 @@ func (x *LimitDecision) GetResetAfterUs() int64 {
 }
 
 type ReserveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in CheckRequest, and so are the others
-	Descriptors   []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
-	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // the estimate, at least 1
-	Priority      *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	Strict        *bool                  `protobuf:"varint,5,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Domain         string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"` // as in CheckRequest, and so are the others
+	Descriptors    []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	Cost           *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // the estimate, at least 1
+	Priority       *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Strict         *bool                  `protobuf:"varint,5,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // a repeat gets a handle of the same reservation
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReserveRequest) Reset() {
@@ -1094,6 +1116,13 @@ func (x *ReserveRequest) GetStrict() bool {
 		return *x.Strict
 	}
 	return false
+}
+
+func (x *ReserveRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
 }
 
 type ReserveResponse struct {
@@ -1730,7 +1759,7 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2\x0e.weir.v1.EntryR\aentries\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x03 \x01(\bR\x04peekB\a\n" +
-	"\x05_cost\"\xff\x01\n" +
+	"\x05_cost\"\xa8\x02\n" +
 	"\fCheckRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
@@ -1738,7 +1767,8 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x05 \x01(\bR\x04peek\x12\x14\n" +
 	"\x05lease\x18\x06 \x01(\tR\x05lease\x12\x1b\n" +
-	"\x06strict\x18\a \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
+	"\x06strict\x18\a \x01(\bH\x02R\x06strict\x88\x01\x01\x12'\n" +
+	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKeyB\a\n" +
 	"\x05_costB\v\n" +
 	"\t_priorityB\t\n" +
 	"\a_strict\">\n" +
@@ -1771,7 +1801,7 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\fLimitOfBatch\x12$\n" +
 	"\x05limit\x18\x01 \x01(\v2\x0e.weir.v1.LimitR\x05limit\x120\n" +
 	"\tguarantee\x18\x02 \x01(\v2\x12.weir.v1.GuaranteeR\tguarantee\x12\x12\n" +
-	"\x04bans\x18\x03 \x01(\bR\x04bans\"\xf9\x02\n" +
+	"\x04bans\x18\x03 \x01(\bR\x04bans\"\x95\x03\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04soft\x18\x02 \x01(\bR\x04soft\x12\x1a\n" +
@@ -1784,7 +1814,8 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\tguarantee\x18\t \x01(\v2\x12.weir.v1.GuaranteeR\tguarantee\x12.\n" +
 	"\x06limits\x18\n" +
 	" \x03(\v2\x16.weir.v1.LimitDecisionR\x06limits\x12\x16\n" +
-	"\x06banned\x18\v \x01(\bR\x06banned\"\x82\x01\n" +
+	"\x06banned\x18\v \x01(\bR\x06banned\x12\x1a\n" +
+	"\brepeated\x18\f \x01(\bR\brepeated\"\x82\x01\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
@@ -1807,13 +1838,14 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\acharged\x18\x05 \x01(\bR\acharged\x12\x1c\n" +
 	"\tremaining\x18\x06 \x01(\x03R\tremaining\x12$\n" +
 	"\x0eretry_after_us\x18\a \x01(\x03R\fretryAfterUs\x12$\n" +
-	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\xd7\x01\n" +
+	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\x80\x02\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x1b\n" +
-	"\x06strict\x18\x05 \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
+	"\x06strict\x18\x05 \x01(\bH\x02R\x06strict\x88\x01\x01\x12'\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKeyB\a\n" +
 	"\x05_costB\v\n" +
 	"\t_priorityB\t\n" +
 	"\a_strict\"w\n" +
