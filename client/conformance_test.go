@@ -87,6 +87,7 @@ type checkOf struct {
 	Cost     int64       `json:"cost"`
 	Priority int         `json:"priority"`
 	Lease    string      `json:"lease"`
+	Key      string      `json:"idempotency_key"`
 }
 
 func (k checkOf) check() client.Check {
@@ -95,7 +96,7 @@ func (k checkOf) check() client.Check {
 		entries = append(entries, weir.Entry{Key: e[0], Value: e[1]})
 	}
 	c := client.Of(k.Domain, entries...)
-	c.Cost, c.Priority, c.Lease = k.Cost, k.Priority, k.Lease
+	c.Cost, c.Priority, c.Lease, c.IdempotencyKey = k.Cost, k.Priority, k.Lease, k.Key
 	return c
 }
 
@@ -383,7 +384,7 @@ func facts(d client.Decision) map[string]any {
 		return d.Seconds()
 	}
 	got := map[string]any{
-		"allowed": d.Allowed, "source": d.Source.String(), "degraded": d.Degraded, "delay": d.Delay.Seconds(),
+		"allowed": d.Allowed, "repeated": d.Repeated, "source": d.Source.String(), "degraded": d.Degraded, "delay": d.Delay.Seconds(),
 		"retry_after": seconds(d.RetryAfter), "reset_after": seconds(d.ResetAfter), "remaining": "unknown", "algorithm": "none", "cause": cause(d.Cause),
 	}
 	if d.Remaining >= 0 {

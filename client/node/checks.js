@@ -22,6 +22,13 @@ export function writeCheck(check, domain) {
   return out;
 }
 
+/** keyOf returns the idempotency key of a check, and throws a RequestError where there can be none. */
+export function keyOf({ idempotencyKey: key = "", lease }, of = 1) {
+  if (typeof key !== "string" || !/^[ -~]{0,256}$/.test(key)) throw new RequestError(400, "an idempotency key must be a string of at most 256 characters of printable ASCII");
+  if (key && (lease || of > 1)) throw new RequestError(400, "an idempotency key is for one check or reservation, without a lease: that names the call itself");
+  return key;
+}
+
 function costOf(cost) {
   if (!(Number.isInteger(cost) && cost >= 0 && cost <= MAX_COST)) throw new RequestError(400, `the cost ${cost} must be an integer from 0 to 2^53`);
   return cost;
@@ -38,7 +45,7 @@ export const identity = ({ domain, descriptors, priority }) => JSON.stringify([d
 
 /** readDecision returns the decision that a response holds, and throws if it holds none. */
 export function readDecision(d) {
-  const { allowed, delay, limit, limits, remaining, retry_after, reset_after, soft, borrowed, guarantee } = object(d);
+  const { allowed, delay, limit, limits, remaining, retry_after, reset_after, soft, borrowed, repeated, guarantee } = object(d);
   if (typeof allowed !== "boolean") throw new TypeError("a response without an outcome");
   return {
     allowed,
@@ -49,6 +56,7 @@ export function readDecision(d) {
     resetAfter: seconds(reset_after),
     soft: flag(soft),
     borrowed: flag(borrowed),
+    repeated: flag(repeated),
     limits: list(limits).map(readOutcome),
     source: "service",
     degraded: guarantee != null && flag(object(guarantee).degraded),

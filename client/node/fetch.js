@@ -88,7 +88,7 @@ export function throttledFetch(options = {}) {
       if (wait === 0) return response;
       const now = clock.now();
       pauses.add(key, now, wait);
-      if (next === undefined || wait > end - now || !mayRepeat(response.status, request.method)) return response;
+      if (next === undefined || wait > end - now || !mayRepeat(response.status, request)) return response;
       await response.body?.cancel();
       request = next;
     }
@@ -96,4 +96,5 @@ export function throttledFetch(options = {}) {
 }
 
 /** mayRepeat: what was answered 429 was not served; of a 503 that is not known. */
-const mayRepeat = (status, method) => status === 429 || (status === 503 && /^(GET|HEAD|OPTIONS|PUT|DELETE)$/.test(method));
+const mayRepeat = (status, { method, headers }) =>
+  status === 429 || (status === 503 && (headers.has("Idempotency-Key") || /^(GET|HEAD|OPTIONS|PUT|DELETE)$/.test(method)));

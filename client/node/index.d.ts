@@ -22,6 +22,8 @@ export interface Check {
   priority?: number;
   /** Names the unit of work for concurrency limits. */
   lease?: string;
+  /** Names the call: check and reserve charge it once within an hour, however often they are called with it. */
+  idempotencyKey?: string;
 }
 
 export interface Limit {
@@ -64,6 +66,8 @@ export interface Decision {
   soft: boolean;
   /** Allowed from a shared pool. */
   borrowed: boolean;
+  /** Charged before, under its idempotencyKey, and now nothing. */
+  repeated: boolean;
   limits: Outcome[];
   /** Who decided: the service, the service earlier, the fallback function, or the fallback policy. */
   source: "service" | "remembered" | "local" | "policy";

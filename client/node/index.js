@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 
 import { Breaker } from "./breaker.js";
-import { identity, integer, isSteady, list, object, readDecision, string, writeCheck } from "./checks.js";
+import { identity, integer, isSteady, keyOf, list, object, readDecision, string, writeCheck } from "./checks.js";
 import { OutageLog } from "./outagelog.js";
 import { LimitedError, RefusedError, RequestError, UnavailableError } from "./errors.js";
 import { throttledFetch } from "./fetch.js";
@@ -124,7 +124,7 @@ export class Client {
   /** reserve spends an estimate, for a request whose cost is known only afterwards. */
   async reserve(check, options) {
     const body = this.#write(check);
-    const limits = this.#limits(options);
+    const limits = { ...this.#limits(options), key: keyOf(check) };
     try {
       return await this.#call("/v1/reserve", body, MAX_RESPONSE, limits, (res) => {
         const decision = readDecision(res);
@@ -168,7 +168,7 @@ export class Client {
   /** #keep asks a path for a lease. */
   async #keep(path, check, options) {
     const body = this.#write(check);
-    const limits = this.#limits(options);
+    const limits = { ...this.#limits(options), key: keyOf(check) };
     let decision;
     let remote = true;
     try {
@@ -218,7 +218,9 @@ export class Client {
   async #decide(checks, peek, limits) {
     const asked = this.#opt.clock.now();
     const written = checks.map((k) => this.#write(k));
-    const ids = written.map((k) => (peek || this.#opt.maxRemember <= 0 ? undefined : identity(k)));
+    const [key] = checks.map((k) => keyOf(k, checks.length));
+    // A repeat passes where others are refused.
+    const ids = written.map((k) => (peek || key || this.#opt.maxRemember <= 0 ? undefined : identity(k)));
     const cost = (i) => Math.max(written[i].cost ?? 0, 1);
     const out = ids.map((id, i) => (id === undefined ? undefined : this.#refusals.find(id, cost(i), asked)));
     const at = [...out.keys()].filter((i) => out[i] === undefined);
@@ -230,7 +232,7 @@ export class Client {
     const single = at.length === 1;
     const body = single ? written[at[0]] : { checks: at.map((i) => written[i]) };
     try {
-      const results = await this.#call(peek ? "/v1/peek" : "/v1/check", body, single ? MAX_RESPONSE : MAX_BATCH_RESPONSE, limits, (res) => {
+      const results = await this.#call(peek ? "/v1/peek" : "/v1/check", body, single ? MAX_RESPONSE : MAX_BATCH_RESPONSE, { ...limits, key }, (res) => {
         const all = single ? [res] : list(object(res).results);
         if (all.length !== at.length) throw new TypeError(`${all.length} results for ${at.length} checks`);
         return all.map(readDecision);
@@ -249,7 +251,7 @@ export class Client {
    * Makes one call, guarded: it takes the budget at most, and is not made while the breaker
    * is open, where the throttle refuses it, or above maxInFlight.
    */
-  async #call(path, body, most, { signal, end }, read) {
+  async #call(path, body, most, { signal, end, key }, read) {
     signal?.throwIfAborted();
     const start = this.#opt.clock.now();
     if (start >= end) throw new DOMException("weir: the timeout of this call is over", "TimeoutError");
@@ -278,6 +280,7 @@ export class Client {
     this.#inFlight++;
     try {
       const headers = { ...this.#opt.headers, "Content-Type": "application/json", "Accept-Encoding": "identity" };
+      if (key) headers["Idempotency-Key"] = `"${key.replace(/["\\]/g, "\\$&")}"`;
       const res = await ask(this.#opt.fetch, this.#base + path, headers, body, most, within.signal);
       const result = readAs(res, read);
       this.#answered(ticket, probe);
@@ -337,7 +340,7 @@ export class Client {
       this.#opt.log.warn(`weir: the rate limit service does not answer; checks are decided by the fallback, ${by}: ${err.message}`);
     }
     const d = {
-      allowed: false, delay: 0, retryAfter: 0, limit: null, remaining: null, resetAfter: 0, soft: false, borrowed: false, limits: [],
+      allowed: false, delay: 0, retryAfter: 0, limit: null, remaining: null, resetAfter: 0, soft: false, borrowed: false, repeated: false, limits: [],
       source: "policy", degraded: true, cause: err,
     };
     switch (this.#opt.fallback) {

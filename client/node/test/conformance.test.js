@@ -75,7 +75,8 @@ class Run {
   /** ask makes the call of a step, and returns what is expected of. */
   async ask(step) {
     const { client, held } = this;
-    const check = step.check;
+    const { idempotency_key: idempotencyKey, ...rest } = step.check ?? {};
+    const check = { ...rest, idempotencyKey };
     const key = step.as ?? "";
     const opt = step.timeout ? { timeout: step.timeout * 1000 } : undefined;
     switch (step.do) {
@@ -124,7 +125,7 @@ class Run {
 function facts(d) {
   const s = (ms) => (ms === Infinity ? "never" : ms / 1000);
   return {
-    allowed: d.allowed, source: d.source, degraded: d.degraded, delay: s(d.delay), retry_after: s(d.retryAfter), reset_after: s(d.resetAfter),
+    allowed: d.allowed, repeated: d.repeated, source: d.source, degraded: d.degraded, delay: s(d.delay), retry_after: s(d.retryAfter), reset_after: s(d.resetAfter),
     remaining: d.remaining ?? "unknown", algorithm: d.limit?.algorithm ?? "none", cause: d.cause?.reason ?? "none",
   };
 }

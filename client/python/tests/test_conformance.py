@@ -212,7 +212,7 @@ def facts(d):
         return "never" if s == math.inf else s
 
     return {
-        "allowed": d.allowed, "source": d.source, "degraded": d.degraded, "delay": d.delay, "retry_after": seconds(d.retry_after),
+        "allowed": d.allowed, "repeated": d.repeated, "source": d.source, "degraded": d.degraded, "delay": d.delay, "retry_after": seconds(d.retry_after),
         "reset_after": seconds(d.reset_after), "remaining": "unknown" if d.remaining is None else d.remaining,
         "algorithm": d.limit.algorithm if d.limit else "none", "cause": d.cause.reason if d.cause else "none",
     }

@@ -34,6 +34,16 @@ def write_check(check: Check, domain: str) -> Dict[str, Any]:
     return out
 
 
+def key_of(check: Check, of: int = 1) -> str:
+    """Returns the idempotency key of a check. Raises a RequestError where there can be none."""
+    key = check.idempotency_key
+    if not isinstance(key, str) or len(key) > 256 or any(not " " <= c <= "~" for c in key):
+        raise RequestError(400, "an idempotency key must be a string of at most 256 characters of printable ASCII")
+    if key and (check.lease or of > 1):
+        raise RequestError(400, "an idempotency key is for one check or reservation, without a lease: that names the call itself")
+    return key
+
+
 def _write_descriptor(d: Descriptor) -> Dict[str, Any]:
     pairs = d.entries.items() if isinstance(d.entries, Mapping) else d.entries
     out: Dict[str, Any] = {"entries": [{"key": _text(k), "value": _text(v)} for k, v in pairs]}
@@ -86,7 +96,7 @@ def read_decision(value: Any) -> Decision:
     return Decision(
         allowed=d["allowed"], delay=_seconds(d.get("delay"), 0.0), retry_after=_seconds(d.get("retry_after")), limit=_limit(d.get("limit")),
         remaining=None if d.get("remaining") is None else as_int(d["remaining"]), reset_after=_seconds(d.get("reset_after")),
-        soft=_flag(d.get("soft")), borrowed=_flag(d.get("borrowed")), limits=tuple(_outcome(o) for o in as_list(d.get("limits"))),
+        soft=_flag(d.get("soft")), borrowed=_flag(d.get("borrowed")), repeated=_flag(d.get("repeated")), limits=tuple(_outcome(o) for o in as_list(d.get("limits"))),
         degraded=guarantee is not None and _flag(as_object(guarantee).get("degraded")),
     )
 

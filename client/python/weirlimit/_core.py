@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
-from ._checks import as_int, as_list, as_object, as_text, as_time, identity, read_decision, read_json, write_check
+from ._checks import as_int, as_list, as_object, as_text, as_time, identity, key_of, read_decision, read_json, write_check
 from ._fields import wait_of
 from ._guards import Breaker, OutageLog, Refusals, Throttle
 from ._http import ProtocolError, Response, write_request
@@ -127,7 +127,7 @@ class Core:
 
         body = write_check(check, self.opt.domain)
         try:
-            return (yield from self._call("/v1/reserve", body, _MAX_RESPONSE, self.end(timeout), read))
+            return (yield from self._call("/v1/reserve", body, _MAX_RESPONSE, self.end(timeout), read, key_of(check)))
         except UnavailableError as err:
             return Reservation((yield from self._without(err, check, False)))
 
@@ -160,7 +160,7 @@ class Core:
         body = write_check(check, self.opt.domain)
         remote = True
         try:
-            d = yield from self._call(path, body, _MAX_RESPONSE, self.end(timeout), read_decision)
+            d = yield from self._call(path, body, _MAX_RESPONSE, self.end(timeout), read_decision, key_of(check))
         except UnavailableError as err:
             d = yield from self._without(err, check, False)
             remote = err.sent
@@ -183,7 +183,9 @@ class Core:
         """Answers from memory what can be, and asks for the rest at once."""
         asked = self.now()
         written = [write_check(k, self.opt.domain) for k in checks]
-        ids = [None if peek or self.opt.max_remember <= 0 else identity(w) for w in written]
+        key = [key_of(k, len(checks)) for k in checks][0]
+        # A repeat passes where others are refused.
+        ids = [None if peek or key or self.opt.max_remember <= 0 else identity(w) for w in written]
         costs = [max(w.get("cost", 0), 1) for w in written]
         with self._lock:
             out = [None if key is None else self._refusals.find(key, cost, asked) for key, cost in zip(ids, costs)]
@@ -202,7 +204,7 @@ class Core:
 
         try:
             most = _MAX_RESPONSE if single else _MAX_BATCH_RESPONSE
-            results = yield from self._call("/v1/peek" if peek else "/v1/check", body, most, end, read)
+            results = yield from self._call("/v1/peek" if peek else "/v1/check", body, most, end, read, key)
             with self._lock:
                 for i, d in zip(at, results):
                     if ids[i] is not None and d.is_steady():
@@ -214,7 +216,7 @@ class Core:
         found = dict(zip(at, results))
         return [found[i] if d is None else d for i, d in enumerate(out)]
 
-    def _call(self, path: str, body: Any, most: int, end: float, read: Callable[[Any], Any]) -> Steps:
+    def _call(self, path: str, body: Any, most: int, end: float, read: Callable[[Any], Any], key: str = "") -> Steps:
         """Makes one call, guarded: it takes the budget at most, and is not made while the breaker is
         open, where the throttle refuses it, or above max_in_flight."""
         start = self.now()
@@ -224,7 +226,10 @@ class Core:
         budget = min(self.opt.budget, (end - start) / 2)
         with self._ended(ticket, probe, budget):
             data = json.dumps(body).encode()
-            request = write_request(self._path + path, self._netloc, self.opt.headers, data)
+            headers = self.opt.headers
+            if key:
+                headers = {**headers, "Idempotency-Key": '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'}
+            request = write_request(self._path + path, self._netloc, headers, data)
             res = yield Ask(request, most, budget)
             if res.status != 200:
                 raise problem_of(res)

@@ -39,7 +39,7 @@ class LimitHandler(BaseHandler):
     def http_response(self, request: Request, response: Any) -> Any:
         trip: Trip = request.__dict__.pop("_weir")
         body_is_kept = request.data is None or isinstance(request.data, bytes)
-        if not self._pacer.response(trip, response.status, _lower(response.headers), request.get_method(), body_is_kept):
+        if not self._pacer.response(trip, response.status, _lower(response.headers), request.get_method(), body_is_kept, request.has_header("Idempotency-key")):
             return response
         response.read(_DRAINED)
         response.close()

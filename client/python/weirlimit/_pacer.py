@@ -70,10 +70,10 @@ class Pacer:
                 if inspect.isawaitable(slept):
                     await slept
 
-    def response(self, trip: Trip, status: int, headers: Mapping[str, str], method: str, body_is_kept: bool) -> bool:
+    def response(self, trip: Trip, status: int, headers: Mapping[str, str], method: str, body_is_kept: bool, has_key: bool) -> bool:
         """Learns from a response, and reports whether the request is to be sent again after a wait.
 
-        Names of headers are in lower case.
+        Names of headers are in lower case. has_key: the request has an Idempotency-Key.
         """
         wait = min(wait_of(status, headers, time.time()), self._max_pause)
         now = self._clock.now()
@@ -82,7 +82,7 @@ class Pacer:
                 trip.guard.accept(trip.ticket)
             if wait > 0:
                 self._pause(trip.key, now, wait)
-        if wait == 0 or trip.attempt >= self._retries or wait > trip.end - now or not (body_is_kept and _may_repeat(status, method)):
+        if wait == 0 or trip.attempt >= self._retries or wait > trip.end - now or not (body_is_kept and _may_repeat(status, method, has_key)):
             return False
         trip.attempt += 1
         return True
@@ -136,6 +136,6 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2].lower()
 
 
-def _may_repeat(status: int, method: str) -> bool:
+def _may_repeat(status: int, method: str, has_key: bool) -> bool:
     """What was answered 429 was not served; of a 503 that is not known."""
-    return status == 429 or (status == 503 and method in ("GET", "HEAD", "OPTIONS", "PUT", "DELETE"))
+    return status == 429 or (status == 503 and (has_key or method in ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")))

@@ -30,6 +30,8 @@ class Check:
     cost: int = 0
     priority: int = 0
     lease: str = ""
+    # Names the call: check and reserve charge it once within an hour, however often they are called.
+    idempotency_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Decision:
     """An answer.
 
     retry_after is math.inf if waiting does not help; remaining is None if it is not known.
+    repeated: it was charged before, under its idempotency_key, and now nothing.
     source is service, remembered, local or policy. degraded: this may not be what the limits
     say, for the service or its store did not answer; cause is why.
     """
@@ -110,6 +113,7 @@ class Decision:
     source: str = "service"
     degraded: bool = False
     cause: Optional[UnavailableError] = None
+    repeated: bool = False
 
     def is_steady(self) -> bool:
         """Reports whether a refusal stands until retry_after, whatever others do.

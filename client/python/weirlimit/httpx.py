@@ -82,4 +82,4 @@ def _host(request: httpx.Request) -> str:
 
 def _again(pacer: Pacer, trip: Trip, request: httpx.Request, response: httpx.Response) -> bool:
     body_is_kept = isinstance(request.stream, httpx.ByteStream)
-    return pacer.response(trip, response.status_code, dict(response.headers), request.method, body_is_kept)
+    return pacer.response(trip, response.status_code, dict(response.headers), request.method, body_is_kept, "Idempotency-Key" in request.headers)

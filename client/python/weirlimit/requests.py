@@ -44,6 +44,6 @@ class LimitAdapter(HTTPAdapter):
                 raise
             response = super().send(request, *args, **kwargs)
             headers = dict(response.headers.lower_items())
-            if not self._pacer.response(trip, response.status_code, headers, request.method or "", body_is_kept):
+            if not self._pacer.response(trip, response.status_code, headers, request.method or "", body_is_kept, "Idempotency-Key" in request.headers):
                 return response
             response.close()
