@@ -43,10 +43,9 @@ func newTree(s *settings.Settings, scope *stats.Scope, log *slog.Logger) *tree {
 	return t
 }
 
-// read returns the rules files in the order of their names. What cannot be read
-// is logged and left out; whole says that there was no such thing.
-func (t *tree) read() (files []envoy.File, whole bool) {
-	r := reading{tree: t, whole: true, named: map[string]*envoy.File{}}
+// read reads the rules files.
+func (t *tree) read() *reading {
+	r := &reading{tree: t, named: map[string]*envoy.File{}}
 	// Through a link, if the directory is one.
 	root, err := filepath.EvalSymlinks(t.root)
 	if err != nil {
@@ -54,19 +53,33 @@ func (t *tree) read() (files []envoy.File, whole bool) {
 	} else {
 		r.directory(root, "")
 	}
+	return r
+}
+
+// count counts and logs what was read.
+func (t *tree) count(r *reading) {
+	for _, f := range r.failures {
+		t.failures.Inc()
+		t.log.Warn("runtime: error processing "+f.path, "err", f.err)
+	}
 	t.attempts.Inc()
 	t.values.Set(uint64(len(r.named)))
-	return r.files(), r.whole
 }
 
 type reading struct {
 	*tree
 	// named are the files of any kind, nil for those that do not count.
 	named map[string]*envoy.File
-	whole bool
+	// failures are what could not be read, and was left out.
+	failures []failure
 }
 
-// files returns those that count, by their names.
+type failure struct {
+	path string
+	err  error
+}
+
+// files returns those that count, in the order of their names.
 func (r *reading) files() (all []envoy.File) {
 	for _, name := range slices.Sorted(maps.Keys(r.named)) {
 		if f := r.named[name]; f != nil {
@@ -76,11 +89,7 @@ func (r *reading) files() (all []envoy.File) {
 	return all
 }
 
-func (r *reading) failed(path string, err error) {
-	r.whole = false
-	r.failures.Inc()
-	r.log.Warn("runtime: error processing "+path, "err", err)
-}
+func (r *reading) failed(path string, err error) { r.failures = append(r.failures, failure{path, err}) }
 
 func (r *reading) directory(path, name string) {
 	entries, err := os.ReadDir(path)

@@ -235,7 +235,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		group.Go(func() { follow(back) })
 	}
 	rules := newRules(service, n.s, n.health, n.log)
-	group.Go(func() { fail(n.source(back, rules)) })
+	group.Go(func() { n.source(back, rules) })
 	if !n.s.ForceStart {
 		n.log.Info("Waiting for initial ratelimit config update event")
 		select {

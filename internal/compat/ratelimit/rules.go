@@ -12,8 +12,8 @@ import (
 )
 
 // A ruleSource gives each set of rules to the service, now and whenever they change, until ctx
-// ends. Its error means that no rules will come any more.
-type ruleSource func(ctx context.Context, r *Rules) error
+// ends.
+type ruleSource func(ctx context.Context, r *Rules)
 
 // Rules takes sets of rules for a service, all of a set or nothing, and says so
 // in the log and in the health. It is for one ruleSource, one call at a time.

@@ -39,6 +39,8 @@ type fileSource struct {
 	link    string
 	log     *slog.Logger
 	watcher *filewatch.Watcher
+	// seen is how the rules were when they were last given.
+	seen string
 }
 
 // newFileSource watches from now on; Run reads.
@@ -70,28 +72,16 @@ func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (
 }
 
 // Run is a ruleSource.
-func (f *fileSource) Run(ctx context.Context, r *Rules) error {
+func (f *fileSource) Run(ctx context.Context, r *Rules) {
 	if f.tree == nil {
 		_ = r.Files(nil) // logged there
-		<-ctx.Done()
-		return nil
+		return
 	}
 	defer f.watcher.Close()
-	seen := f.load(r)
-	for {
-		changed, err := f.watcher.Wait(ctx)
-		switch {
-		case err != nil:
-			return nil
-		case changed:
-			seen = f.load(r)
-		default:
-			// A directory that was replaced has lost its watch.
-			if err := f.watcher.Add(f.watched); err != nil {
-				f.log.Warn("runtime watch error", "err", err)
-			}
-			seen = f.again(r, seen)
-		}
+	changed, err := true, error(nil)
+	for err == nil {
+		f.look(r, changed)
+		changed, err = f.watcher.Wait(ctx)
 	}
 }
 
@@ -103,36 +93,29 @@ func (f *fileSource) counts(ev fsnotify.Event) bool {
 	return filepath.Dir(ev.Name) == filepath.Clean(f.watched)
 }
 
-// load reads and gives the rules; refused ones are logged by the taker.
-func (f *fileSource) load(r *Rules) (state string) {
-	files, _ := f.tree.read()
-	_ = r.Files(files)
-	return f.stateOf(files)
-}
-
-// again loads if the rules are not as they were seen, and returns how they are.
-func (f *fileSource) again(r *Rules, seen string) string {
-	if now, ok := f.state(); ok && now != seen {
-		return f.load(r)
+// look reads the rules and gives them: if they have changed, as an event says, or are not as
+// they were seen. Refused ones are logged by the taker.
+func (f *fileSource) look(r *Rules, changed bool) {
+	if !changed {
+		// A directory that was replaced has lost its watch.
+		if err := f.watcher.Add(f.watched); err != nil {
+			f.log.Warn("runtime watch error", "err", err)
+		}
 	}
-	return seen
-}
-
-// state tells two states of the rules apart, as far as the mode watches them.
-// False means that it cannot be told now.
-func (f *fileSource) state() (state string, ok bool) {
+	found := f.tree.read()
+	files := found.files()
+	state, ok := f.stateOf(files), len(found.failures) == 0
 	if f.link != "" {
-		state = f.stateOf(nil)
-		return state, state != ""
+		ok = state != ""
 	}
-	// The counters of attempts are for loads.
-	settled := *f.tree
-	settled.attempts, settled.failures, settled.values = new(stats.Counter), new(stats.Counter), new(stats.Gauge)
-	settled.log = slog.New(slog.DiscardHandler)
-	files, whole := settled.read()
-	return f.stateOf(files), whole
+	if changed || ok && state != f.seen {
+		f.seen = state
+		f.tree.count(found)
+		_ = r.Files(files)
+	}
 }
 
+// stateOf tells two states of the rules apart, as far as the mode watches them.
 func (f *fileSource) stateOf(files []envoy.File) string {
 	if f.link != "" {
 		target, err := os.Readlink(f.link)

@@ -82,14 +82,9 @@ func TestLostEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx, rules) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.Run(ctx, rules) }()
+	defer func() { cancel(); <-ended }()
 	<-rules.First()
 	put(t, filepath.Join(root, "config/b.yaml"), "domain: b")
 	select {
@@ -111,14 +106,16 @@ func TestStateOfWhatCannotBeRead(t *testing.T) {
 	put(t, filepath.Join(root, "config/a.yaml"), "domain: a")
 	f, rules := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	defer f.watcher.Close()
-	seen := f.load(rules)
-	if got := f.again(rules, seen); got != seen {
-		t.Error("what has not changed looks changed")
+	f.look(rules, true)
+	f.look(rules, false)
+	if got := f.tree.attempts.Value(); got != 1 {
+		t.Errorf("what has not changed was loaded %d times", got)
 	}
 	if err := os.Rename(filepath.Join(root, "config"), filepath.Join(root, "away")); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.again(rules, seen); got != seen {
+	f.look(rules, false)
+	if got := f.tree.attempts.Value() + f.tree.failures.Value(); got != 1 {
 		t.Error("what cannot be read is taken for a change")
 	}
 	if n, _ := rules.service.Loaded(); n != 1 {
@@ -133,12 +130,12 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	f, _ := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	defer f.watcher.Close()
-	r := reading{tree: f.tree, whole: true, named: map[string]*envoy.File{}}
+	r := reading{tree: f.tree, named: map[string]*envoy.File{}}
 	for i := range maxFiles - 2 {
 		r.named[fmt.Sprint(i)] = nil
 	}
 	r.directory(f.tree.root, "")
-	if files := r.files(); len(files) != 2 || r.whole {
-		t.Errorf("%d files, whole: %v; want two, and that there are more", len(files), r.whole)
+	if files := r.files(); len(files) != 2 || len(r.failures) != 1 {
+		t.Errorf("%d files and %v; want two, and that there are more", len(files), r.failures)
 	}
 }

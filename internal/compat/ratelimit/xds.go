@@ -25,5 +25,5 @@ func newXDSSource(s *settings.Settings, log *slog.Logger) (ruleSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, r *Rules) error { return client.Run(ctx, r.Resources) }, nil
+	return func(ctx context.Context, r *Rules) { client.Run(ctx, r.Resources) }, nil
 }

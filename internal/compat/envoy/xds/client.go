@@ -9,8 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -33,33 +31,17 @@ const maxPace = time.Second
 const maxReason = 16 << 10
 
 // Client fetches rules from one management server, and fetches them again when
-// they change. Its methods are safe for concurrent use.
+// they change. Its log says how it fares.
 type Client struct {
 	opt  Options
 	node *corev3.Node
 
-	// What Run alone touches: the version of the last set that was accepted and the
-	// nonce of the last response, which the next request says; and how many sets in
-	// a row were refused, the last of them for which reason.
+	// version is that of the last set that was accepted, nonce that of the last
+	// response: the next request says both.
 	version, nonce string
-	refused        int
-	reason         string
-
-	ran    atomic.Bool
-	mu     sync.Mutex
-	status Status // Requires: mu.
-}
-
-// Status is how a [Client] fares.
-type Status struct {
-	Connected bool      // a stream stands
-	Version   string    // that of the last set accepted; empty before there is one
-	Updated   time.Time // when that was; zero before there is one
-	Accepted  int64     // sets that were applied
-	Refused   int64     // sets that were not, the rules before them stayed
-	Streams   int64     // streams that were opened
-	Down      error     // why there is no stream; nil while one stands
-	Refusal   error     // why the last set was refused; nil if it was not
+	// refused is how many sets in a row were, the last of them for the reason.
+	refused int
+	reason  string
 }
 
 // New returns a client, which connects when it runs. It returns an error when an
@@ -92,26 +74,15 @@ func New(opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Status returns how the client fares.
-func (c *Client) Status() Status {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.status
-}
-
-// Run fetches sets until ctx ends, and returns nil then. It calls apply with one
+// Run fetches sets until ctx ends. It calls apply with one
 // set at a time, each the whole of the rules, which may be empty. An error of
 // apply refuses the set: the management server is told the error's text, and
 // apply is to leave the rules as they were. Whatever goes wrong with the
-// management server is logged and tried again, forever. Run can be called once;
-// it returns an error when it is called again.
+// management server is logged and tried again, forever. Call it once.
 //
 // Source: Envoy's xDS protocol, "How the client specifies what resources to
 // return", "ACK/NACK and resource type instance version".
-func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfig) error) error {
-	if c.ran.Swap(true) {
-		return errors.New("xds: Run was called twice: make a client for each run")
-	}
+func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfig) error) {
 	for failed := 0; ctx.Err() == nil; {
 		c.opt.Log.Info("connecting to xDS management server", "server", c.opt.Server, "node", c.opt.NodeID)
 		s, closeStream, err := c.connect(ctx)
@@ -130,32 +101,21 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
 		}
 		if !backoff.Sleep(ctx, wait) {
-			break
+			return
 		}
 	}
-	return nil
 }
 
 // failed logs what ended a connection, unless we did.
 func (c *Client) failed(ctx context.Context, what string, err error, wait time.Duration) {
-	if ctx.Err() != nil {
-		c.change(func(s *Status) { s.Connected = false })
-		return
+	if ctx.Err() == nil {
+		c.opt.Log.Error(what, "server", c.opt.Server, "err", err, "retry_in", wait)
 	}
-	c.change(func(s *Status) { s.Connected, s.Down = false, err })
-	c.opt.Log.Error(what, "server", c.opt.Server, "err", err, "retry_in", wait)
-}
-
-func (c *Client) change(do func(*Status)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	do(&c.status)
 }
 
 // follow asks for the resources and answers each response, until the stream
 // ends. It reports whether there was a response.
 func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (responded bool, err error) {
-	c.change(func(s *Status) { s.Connected, s.Down = true, nil; s.Streams++ })
 	c.opt.Log.Info("connected to xDS management server", "server", c.opt.Server)
 	if err := c.send(s, nil); err != nil {
 		return false, err
@@ -187,7 +147,6 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 		err = apply(configs)
 	}
 	if err != nil {
-		c.change(func(s *Status) { s.Refused++; s.Refusal = err })
 		c.refused++
 		level := slog.LevelDebug
 		if reason := res.GetVersionInfo() + ": " + err.Error(); reason != c.reason {
@@ -198,10 +157,6 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 	}
 	c.refused, c.reason = 0, ""
 	c.version = res.GetVersionInfo()
-	c.change(func(s *Status) {
-		s.Accepted++
-		s.Version, s.Updated, s.Refusal = c.version, time.Now(), nil
-	})
 	c.opt.Log.Info("applied rules of xDS management server", "version", c.version, "domains", len(configs))
 	return nil
 }

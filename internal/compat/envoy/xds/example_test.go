@@ -19,12 +19,12 @@ func Example() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	err = client.Run(ctx, func(configs []*rlsconfv3.RateLimitConfig) error {
+	client.Run(ctx, func(configs []*rlsconfv3.RateLimitConfig) error {
 		for _, c := range configs {
 			fmt.Println(c.GetDomain())
 		}
 		return nil
 	})
-	fmt.Println(err, client.Status().Accepted)
-	// Output: <nil> 0
+	fmt.Println(ctx.Err())
+	// Output: context deadline exceeded
 }

@@ -47,13 +47,11 @@ func startNode(t *testing.T, opt xds.Options) *node {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx, n.apply) }()
+	done := make(chan struct{})
+	go func() { defer close(done); n.Run(ctx, n.apply) }()
 	n.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		<-done
 		if t.Failed() {
 			t.Logf("the node said:\n%s", n.Log())
 		}
@@ -104,6 +102,11 @@ func (n *node) Log() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.log.String()
+}
+
+// Streams returns how many were opened.
+func (n *node) Streams() int {
+	return strings.Count(n.Log(), `msg="connected to xDS management server"`)
 }
 
 func (n *node) AwaitDomains(want string) {

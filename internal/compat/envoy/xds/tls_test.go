@@ -53,7 +53,7 @@ func TestMutualTLS(t *testing.T) {
 		conf.ServerName = "management.example"
 		n := startNode(t, xds.Options{Server: m.Addr, TLS: &conf})
 		n.AwaitLog("wanted to match management.example")
-		if n.Applied() != 0 || n.Status().Streams != 0 {
+		if n.Applied() != 0 || n.Streams() != 0 {
 			t.Error("rules were taken from a server of another name")
 		}
 	})
