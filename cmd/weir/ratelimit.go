@@ -39,7 +39,7 @@ func (*ratelimitCmd) Run(s streams) error {
 	}
 	log := ratelimit.NewLogger(s.err, conf)
 	defer runtime.KeepAlive(limitMemory(log))
-	node, err := ratelimit.New(ratelimit.Options{Settings: conf, Lookup: os.LookupEnv, Log: log, StatsTo: s.err})
+	node, err := ratelimit.New(conf, os.LookupEnv, s.err, log)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (opt Options) Enabled() bool {
 func describe(version string) (*resource.Resource, error) {
 	own := []attribute.KeyValue{
 		attribute.String("service.name", "weir"),
-		attribute.String("service.instance.id", instance()),
+		attribute.String("service.instance.id", NewInstanceID()),
 	}
 	if version != "" {
 		own = append(own, attribute.String("service.version", version))
@@ -159,8 +159,8 @@ func describe(version string) (*resource.Resource, error) {
 		resource.WithAttributes(own...), resource.WithFromEnv())
 }
 
-// instance returns a random UUID: the process, not its host, is the instance.
-func instance() string {
+// NewInstanceID returns a random UUID: the process, not its host, is the instance.
+func NewInstanceID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

@@ -7,14 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
-	"github.com/weirlimit/weir/internal/listen"
 )
-
-// listenTCP listens on host and port, which other processes may do too: a new
-// process can start before the old one has ended.
-func listenTCP(host string, port int) (net.Listener, error) {
-	return listen.Open("tcp", net.JoinHostPort(host, strconv.Itoa(port)), shared)
-}
 
 // checkListeners refuses two listeners on one address. As listeners share their
 // addresses with other processes, the kernel would give each every other

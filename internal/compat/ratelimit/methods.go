@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"context"
-	"strings"
+	"path"
 	"sync"
 	"time"
 
@@ -14,17 +14,12 @@ import (
 // methods counts and times the calls of each gRPC method.
 type methods struct {
 	scope *stats.Scope
-	mu    sync.RWMutex
-	known map[string]*method // by full name; as many as there are registered
+	known sync.Map // *method by full name; as many as there are registered
 }
 
 type method struct {
 	total *stats.Counter
 	time  *stats.Timer
-}
-
-func newMethods(scope *stats.Scope) *methods {
-	return &methods{scope: scope, known: map[string]*method{}}
 }
 
 // unary is called around every call.
@@ -38,19 +33,10 @@ func (m *methods) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 }
 
 func (m *methods) find(full string) *method {
-	m.mu.RLock()
-	of := m.known[full]
-	m.mu.RUnlock()
-	if of != nil {
-		return of
+	of, ok := m.known.Load(full)
+	if !ok {
+		name := path.Base(full)
+		of, _ = m.known.LoadOrStore(full, &method{m.scope.Counter(name + ".total_requests"), m.scope.Timer(name + ".response_time")})
 	}
-	name := "unknown"
-	if _, after, ok := strings.Cut(strings.TrimPrefix(full, "/"), "/"); ok {
-		name = after
-	}
-	of = &method{m.scope.Counter(name + ".total_requests"), m.scope.Timer(name + ".response_time")}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known[full] = of
-	return of
+	return of.(*method)
 }

@@ -34,20 +34,6 @@ const drainFor = 20 * time.Second
 // maxGRPCConnections bounds the connections over gRPC: proxies have a few each.
 const maxGRPCConnections = 16_384
 
-// Options says what New builds.
-type Options struct {
-	// Settings is what to build. It is required.
-	Settings *settings.Settings
-	// Lookup finds the environment variables that Settings does not hold: those
-	// of mogrifiers. Zero means none.
-	Lookup settings.Lookup
-	// Log is told what happens. Zero means nobody is.
-	Log *slog.Logger
-	// StatsTo gets statistics that have no other place. Zero means that they are
-	// thrown away.
-	StatsTo io.Writer
-}
-
 // A Node is a rate limit service: rules, counters, listeners.
 type Node struct {
 	s      *settings.Settings
@@ -64,28 +50,23 @@ type Node struct {
 	trace  *tracing // nil: none
 }
 
-// New reads what files the settings name and refuses what Run could not do. It
-// starts sending statistics; Run must be called, or they go on.
-func New(o Options) (*Node, error) {
-	if o.Lookup == nil {
-		o.Lookup = func(string) (string, bool) { return "", false }
-	}
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.StatsTo == nil {
-		o.StatsTo = io.Discard
-	}
-	n := &Node{s: o.Settings, log: o.Log}
+// New reads what files the settings name and refuses what Run could not do. lookup finds
+// the environment variables that the settings do not hold, those of mogrifiers; statistics
+// that have no other place go to statsTo. It starts sending statistics; Run must be
+// called, or they go on.
+func New(s *settings.Settings, lookup settings.Lookup, statsTo io.Writer, log *slog.Logger) (*Node, error) {
+	n := &Node{s: s, log: log}
 	if err := n.s.Check(); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(checkListeners(n.s), checkTLS(n.s)); err != nil {
 		return nil, err
 	}
-	for _, note := range settings.Notes(o.Lookup) {
+	for _, note := range settings.Notes(lookup) {
 		n.log.Warn(note)
 	}
 	var err error
-	if n.sinks, err = openSinks(n.s, o.Lookup, o.StatsTo, n.log); err != nil {
+	if n.sinks, err = openSinks(n.s, lookup, statsTo, n.log); err != nil {
 		return nil, err
 	}
 	if err := n.build(); err != nil {
@@ -106,7 +87,7 @@ func (n *Node) end() error {
 func (n *Node) build() error {
 	n.bodies = bodies.New(0)
 	n.stats = stats.New(stats.Options{Sink: n.sinks.sink, Tags: n.s.ExtraTags, MaxKeys: n.s.StatsMaxKeys})
-	calls := newMethods(n.stats.TopScope("ratelimit_server"))
+	calls := &methods{scope: n.stats.TopScope("ratelimit_server")}
 	n.scope = n.stats.TopScope("ratelimit")
 	stats.Runtime(n.scope.Scope("go"))
 	if n.s.TracingEnabled {
@@ -196,14 +177,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, n.end())
 	}()
 	group.Go(func() { n.stats.Run(back, n.s.StatsFlushInterval) })
-	failed := make(chan error, 8)
-	fail := func(err error) {
-		if err != nil {
-			failed <- err
-		}
-	}
+	failed := make(chan error, 1)
 	if n.sinks.prom != nil {
-		if err := n.servePrometheus(back, &group, fail); err != nil {
+		if err := n.servePrometheus(back, &group, failed); err != nil {
 			return err
 		}
 	}
@@ -269,18 +245,18 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	}
 	handlers := paths{"/json": json, "/healthcheck": n.health}
 
-	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
+	grpcLn, err := n.listen("gRPC", n.s.GRPCHost, n.s.GRPCPort, n.s.GRPCUDS)
 	if err != nil {
+		return fmt.Errorf("gRPC listener: %w", err)
+	}
+	httpLn, err := n.listen("HTTP", n.s.Host, n.s.Port, "")
+	if err != nil {
+		return errors.Join(fmt.Errorf("HTTP listener: %w", err), grpcLn.Close())
+	}
+	debugLn, debugErr := n.listen("debug", n.s.DebugHost, n.s.DebugPort, "")
+	if debugErr != nil {
 		// The node is of use without it.
-		n.log.Error("debug listener failed", "err", err)
-	}
-	grpcLn, err := n.listenGRPC()
-	if err != nil {
-		return errors.Join(fmt.Errorf("gRPC listener: %w", err), closeAll(debugLn))
-	}
-	httpLn, err := listenTCP(n.s.Host, n.s.Port)
-	if err != nil {
-		return errors.Join(fmt.Errorf("HTTP listener: %w", err), closeAll(debugLn, grpcLn))
+		n.log.Error("debug listener failed", "err", debugErr)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -289,18 +265,13 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	defer stopWeb()
 	var calls, requests sync.WaitGroup
 	ended := make(chan error, 3)
-	n.logListening("gRPC", n.s.GRPCHost, n.s.GRPCPort)
 	calls.Go(func() {
 		ended <- n.grpc.Serve(ctx, listen.Limit(grpcLn, listen.Limits{ProxyAdvice: proxyAdvice, Log: n.log}))
 	})
-	n.logListening("HTTP", n.s.Host, n.s.Port)
-	web := newWebServer(handlers, httpLn, maxWebConnections, n.log)
-	requests.Go(func() { ended <- web.serve(webCtx) })
-	if debugLn != nil {
-		n.logListening("debug", n.s.DebugHost, n.s.DebugPort)
-		debug := newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
-		debug.srv.WriteTimeout = 0 // a profile takes as long as it is asked to
-		requests.Go(func() { ended <- debug.serve(webCtx) })
+	requests.Go(func() { ended <- serveWeb(webCtx, httpLn, handlers, time.Minute, n.log) })
+	if debugErr == nil {
+		const noTimeout = 0 // a profile takes as long as it is asked to
+		requests.Go(func() { ended <- serveWeb(webCtx, debugLn, debugHandler(service.Dump), noTimeout, n.log) })
 	}
 	select {
 	case <-ctx.Done():
@@ -319,33 +290,22 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	return err
 }
 
-// logListening logs that a listener is open.
-func (n *Node) logListening(what, host string, port int) {
-	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	if what == "gRPC" && n.s.GRPCUDS != "" {
-		addr = n.s.GRPCUDS
+// listen listens on host and port, or on the path of a socket, and logs so. Other processes
+// may listen on the port too: a new one can start before the old one has ended.
+func (n *Node) listen(what, host string, port int, socket string) (net.Listener, error) {
+	network, addr, control := "tcp", net.JoinHostPort(host, strconv.Itoa(port)), shared
+	if socket != "" {
+		network, addr, control = "unix", socket, nil
 	}
-	n.log.Warn("Listening for " + what + " on '" + addr + "'")
-}
-
-func (n *Node) listenGRPC() (net.Listener, error) {
-	if n.s.GRPCUDS != "" {
-		return listen.Open("unix", n.s.GRPCUDS, nil)
+	ln, err := listen.Open(network, addr, control)
+	if err == nil {
+		n.log.Warn("Listening for " + what + " on '" + addr + "'")
 	}
-	return listenTCP(n.s.GRPCHost, n.s.GRPCPort)
-}
-
-func closeAll(lns ...net.Listener) (err error) {
-	for _, ln := range lns {
-		if ln != nil {
-			err = errors.Join(err, ln.Close())
-		}
-	}
-	return err
+	return ln, err
 }
 
 // servePrometheus serves the series until ctx ends.
-func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail func(error)) error {
+func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, failed chan<- error) error {
 	addr := prometheusAddr(n.s)
 	path := cmp.Or(n.s.PrometheusPath, "/metrics")
 	ln, err := net.Listen("tcp", addr)
@@ -353,15 +313,19 @@ func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail 
 		return fmt.Errorf("PROMETHEUS_ADDR=%s: %w", addr, err)
 	}
 	series := n.sinks.prom.Handler(n.stats.FlushTimers)
-	w := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != path {
 			http.NotFound(w, r)
 			return
 		}
 		series.ServeHTTP(w, r)
-	}), ln, maxWebConnections, n.log)
+	})
 	n.log.Info("Starting prometheus sink on " + ln.Addr().String() + path)
-	group.Go(func() { fail(w.serve(ctx)) })
+	group.Go(func() {
+		if err := serveWeb(ctx, ln, handler, time.Minute, n.log); err != nil {
+			failed <- err
+		}
+	})
 	return nil
 }
 

@@ -63,7 +63,7 @@ func plain(text string) string {
 	text = spaces.ReplaceAllString(text, " ")
 	text = reset.ReplaceAllString(text, `"X-Reset" value:"<n>"`)
 	text = seconds.ReplaceAllString(text, "$1: <n>")
-	return strings.NewReplacer(`, "`, `,"`, `": `, `":`, "{ ", "{", " }", "}").Replace(text)
+	return strings.NewReplacer(`, "`, `,"`, `, {`, `,{`, `": `, `":`, "{ ", "{", " }", "}").Replace(text)
 }
 
 // ask sends a request over gRPC.

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/compat/envoy/counter"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // tracing sends a span for each call, and for what it does inside.
@@ -52,7 +52,7 @@ func newTracing(s *settings.Settings, log *slog.Logger) (*tracing, error) {
 	}
 	// The library tells of failed exports through a global alone.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Error("trace export failed", "err", err) }))
-	instance := cmp.Or(s.TracingServiceInstanceID, randomID())
+	instance := cmp.Or(s.TracingServiceInstanceID, telemetry.NewInstanceID())
 	t := &tracing{
 		provider: sdktrace.NewTracerProvider(
 			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(s.TracingSamplingRate))),
@@ -72,14 +72,6 @@ func newTracing(s *settings.Settings, log *slog.Logger) (*tracing, error) {
 	return t, nil
 }
 
-// randomID returns a random UUID.
-func randomID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
 // end sends what waits, for five seconds at most. A node that has decided all
 // that it was asked has ended well, whatever becomes of its traces.
 func (t *tracing) end() {
@@ -90,34 +82,17 @@ func (t *tracing) end() {
 	}
 }
 
-// headers reads the metadata of a call as a carrier of trace context.
-type headers metadata.MD
-
-func (h headers) Get(key string) string {
-	if v := metadata.MD(h).Get(key); len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
-func (h headers) Set(key, value string) { metadata.MD(h).Set(key, value) }
-
-func (h headers) Keys() []string {
-	keys := make([]string, 0, len(h))
-	for k := range h {
-		keys = append(keys, k)
-	}
-	return keys
-}
-
 // maxAttribute bounds the text of a request in a span, in bytes.
 const maxAttribute = 4 << 10
 
 // unary is called around every call.
 func (t *tracing) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		ctx = t.carry.Extract(ctx, headers(md))
+	md, _ := metadata.FromIncomingContext(ctx)
+	carrier := propagation.MapCarrier{}
+	for key, values := range md {
+		carrier[key] = values[0]
 	}
+	ctx = t.carry.Extract(ctx, carrier)
 	full := strings.TrimPrefix(info.FullMethod, "/")
 	service, method, _ := strings.Cut(full, "/")
 	ctx, span := t.tracer.Start(ctx, full, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(

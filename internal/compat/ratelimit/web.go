@@ -14,13 +14,6 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// webServer serves HTTP on one listener, with a bound on all that a client can
-// stretch.
-type webServer struct {
-	srv *http.Server
-	ln  net.Listener
-}
-
 // maxWebConnections bounds the connections of one listener.
 const maxWebConnections = 4096
 
@@ -56,31 +49,28 @@ func shortest(p string) string {
 // proxyAdvice is for those whose load balancer sends what the original does not read either.
 const proxyAdvice = "have the load balancer send no PROXY header: weir ratelimit reads none"
 
-// newWebServer returns a server of at most so many connections.
-func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger) *webServer {
+// serveWeb answers HTTP until ctx ends, and then what is under way, for a while, with a
+// bound on all that a client can stretch. It returns nil when every request was answered.
+func serveWeb(ctx context.Context, ln net.Listener, h http.Handler, writeTimeout time.Duration, log *slog.Logger) error {
 	const idleTimeout = 5 * time.Minute
-	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, ProxyAdvice: proxyAdvice, Log: log}), time.Minute), srv: &http.Server{
+	srv := &http.Server{
 		Handler:           listen.Guard(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      time.Minute,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ConnContext:       listen.ConnContext,
 		// Else a request under way would make room for a new connection.
 		ConnState: func(c net.Conn, state http.ConnState) { listen.TrackState(c, state, idleTimeout) },
-	}}
-}
-
-// serve answers until ctx ends, and then what is under way, for a while. It returns nil
-// when every request was answered.
-func (w *webServer) serve(ctx context.Context) error {
-	_, err := listen.Serve(ctx, w.ln, w.srv.Serve, func() {})
+	}
+	ln = listen.Stall(listen.Limit(ln, listen.Limits{Max: maxWebConnections, ProxyAdvice: proxyAdvice, Log: log}), time.Minute)
+	_, err := listen.Serve(ctx, ln, srv.Serve, func() {})
 	rest, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
-	if w.srv.Shutdown(rest) != nil {
-		err = errors.Join(err, fmt.Errorf("listener %s: requests cut after %s", w.ln.Addr(), drainFor), w.srv.Close())
+	if srv.Shutdown(rest) != nil {
+		err = errors.Join(err, fmt.Errorf("listener %s: requests cut after %s", ln.Addr(), drainFor), srv.Close())
 	}
 	return err
 }

@@ -10,23 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestFamilyRequestsUnderWayStay: where all connections are taken, one without a request
 // makes room, and never one whose request is under way.
 func TestFamilyRequestsUnderWayStay(t *testing.T) {
-	ln := servertest.Listen(t)
+	log := slog.New(slog.DiscardHandler)
+	ln := listen.Limit(servertest.Listen(t), listen.Limits{Max: 2, Log: log})
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			arrived <- struct{}{}
 			<-release
 		}
 		fmt.Fprint(w, "up")
-	}), ln, 2, slog.New(slog.DiscardHandler))
+	})
 	served := make(chan error, 1)
-	go func() { served <- w.serve(t.Context()) }()
+	go func() { served <- serveWeb(t.Context(), ln, handler, time.Minute, log) }()
 	t.Cleanup(func() {
 		if err := <-served; err != nil {
 			t.Error(err)

@@ -140,6 +140,3 @@ type Settings struct {
 
 	set map[string]bool // variables that were there
 }
-
-// Set reports whether the environment had the variable of that name.
-func (s *Settings) Set(name string) bool { return s.set[name] }
