@@ -106,7 +106,7 @@ func runClient(args []string, s streams) error {
 	}
 	creds := insecure.NewCredentials()
 	if *useTLS {
-		conf, err := certfile.Peer{Cert: *cert, Key: *key, CA: *ca}.Config()
+		conf, err := certfile.Client{Cert: *cert, Key: *key, CA: *ca, Compatible: true}.Config(nil)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (c *Certificate) read() (cert, key, ca []byte, err error) {
 }
 
 // maxFile bounds each file, in bytes.
-const maxFile = 1 << 20
+const maxFile = 4 << 20
 
 // Config returns the configuration of a listener, which asks c anew at every
 // handshake.

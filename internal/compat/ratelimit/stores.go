@@ -41,7 +41,7 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	var conf *tls.Config
 	if s.RedisTLS || s.PerSecond && s.PerSecondTLS {
 		var err error
-		if conf, err = redisTLS(s).Config(); err != nil {
+		if conf, err = redisTLS(s).Config(nil); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +150,7 @@ func memcachedOpener(s *settings.Settings, h *health, scope *stats.Scope, log *s
 	}
 	if s.MemcacheTLS {
 		var err error
-		if opt.TLS, err = memcacheTLS(s).Config(); err != nil {
+		if opt.TLS, err = memcacheTLS(s).Config(nil); err != nil {
 			return nil, err
 		}
 	}

@@ -65,7 +65,7 @@ func (c *Client) credentials() (credentials.TransportCredentials, error) {
 	if c.opt.TLS == nil {
 		return insecure.NewCredentials(), nil
 	}
-	conf, err := c.opt.TLS.Config()
+	conf, err := c.opt.TLS.Config(nil)
 	if err != nil {
 		return nil, err
 	}

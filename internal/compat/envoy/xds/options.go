@@ -66,7 +66,7 @@ type Options struct {
 // TLS names the files that secure a connection: CONFIG_GRPC_XDS_CLIENT_TLS_CERT and
 // _KEY, CONFIG_GRPC_XDS_SERVER_TLS_CACERT and _SAN. They are read again for every
 // attempt to connect, so that certificates can be renewed under a running node.
-type TLS = certfile.Peer
+type TLS = certfile.Client
 
 // Backoff is how long to wait after the n-th stream in a row that ended without
 // a response: Initial · Factor^(n-1), within Initial and Max. A response ends the

@@ -33,7 +33,7 @@ func TestMutualTLS(t *testing.T) {
 	clientCert, clientKey, _ := servertest.Certificate(t, t.TempDir(), "node")
 	m := startManagement(t, "", mutual(t, serverPair, clientCert))
 	m.Set("1", "shop")
-	good := xds.TLS{Cert: clientCert, Key: clientKey, CA: serverCert}
+	good := xds.TLS{Cert: clientCert, Key: clientKey, CA: serverCert, Compatible: true}
 
 	t.Run("name of the address", func(t *testing.T) {
 		n := startNode(t, xds.Options{Server: m.Addr, TLS: &good})
@@ -85,7 +85,7 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	clientCert, clientKey, _ := servertest.Certificate(t, clientDir, "node")
 	m := startManagement(t, "", mutual(t, serverPair, clientCert))
 	m.Set("1", "shop")
-	n := startNode(t, xds.Options{Server: m.Addr, TLS: &xds.TLS{Cert: clientCert, Key: clientKey, CA: serverCert}})
+	n := startNode(t, xds.Options{Server: m.Addr, TLS: &xds.TLS{Cert: clientCert, Key: clientKey, CA: serverCert, Compatible: true}})
 	n.AwaitDomains("shop")
 	m.Stop()
 	_, _, serverPair = servertest.Certificate(t, serverDir, "management")
@@ -106,14 +106,15 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 	f := func(conf xds.TLS, want string) {
 		t.Helper()
+		conf.Compatible = true
 		if _, err := xds.New(xds.Options{TLS: &conf}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", conf, err, want)
 		}
 	}
 	f(xds.TLS{Cert: dir + "/none", Key: key}, "client certificate: open "+dir+"/none")
 	f(xds.TLS{Cert: cert, Key: dir + "/none"}, "client key: open "+dir+"/none")
-	f(xds.TLS{Cert: cert, Key: empty}, "client certificate "+cert+" with key "+empty)
+	f(xds.TLS{Cert: cert, Key: empty}, "client certificate, client key: "+cert+" with "+empty)
 	f(xds.TLS{CA: dir + "/none"}, "server authorities: open")
-	f(xds.TLS{CA: empty}, "holds no certificate in PEM")
+	f(xds.TLS{CA: empty}, "holds no PEM certificate")
 	f(xds.TLS{CA: large}, "is larger than 4194304 bytes")
 }
