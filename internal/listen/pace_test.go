@@ -3,17 +3,17 @@ package listen_test
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // The deadline in force is never later than what was asked for last nor than a stall after
 // the last move by more than a quarter, and one that says nothing new is not set: to set one
 // is a twentieth of what a request costs.
 func TestPaceSetsDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const stall = 8 * time.Second
 		var set []time.Duration
 		begin := time.Now()

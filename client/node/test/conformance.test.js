@@ -75,8 +75,7 @@ class Run {
   /** ask makes the call of a step, and returns what is expected of. */
   async ask(step) {
     const { client, held } = this;
-    const { idempotency_key: idempotencyKey, ...rest } = step.check ?? {};
-    const check = { ...rest, idempotencyKey };
+    const check = checkOf(step.check ?? {});
     const key = step.as ?? "";
     const opt = step.timeout ? { timeout: step.timeout * 1000 } : undefined;
     switch (step.do) {
@@ -89,7 +88,7 @@ class Run {
       case "wait":
         return facts(await client.wait(check, opt));
       case "check_all":
-        return { all: (await client.checkAll(Array(step.copies ?? 1).fill(step.checks).flat(), opt)).map(facts) };
+        return { all: (await client.checkAll(Array(step.copies ?? 1).fill(step.checks.map(checkOf)).flat(), opt)).map(facts) };
       case "reserve": {
         const r = await client.reserve(check, opt);
         held.set(`reservation ${key}`, r);
@@ -121,6 +120,8 @@ class Run {
     throw new Error(`nothing does ${step.do}`);
   }
 }
+
+const checkOf = ({ idempotency_key: idempotencyKey, ...rest }) => ({ ...rest, idempotencyKey });
 
 function facts(d) {
   const s = (ms) => (ms === Infinity ? "never" : ms / 1000);
