@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -256,7 +255,7 @@ func (c *Client) complete(ks *[]Check) error {
 		switch {
 		case !ok:
 			return &Error{Status: 400, Detail: "domains, leases, keys and values must be UTF-8: two that are not would become one"}
-		case !isKey(k.IdempotencyKey):
+		case !checks.IsIdempotencyKey(k.IdempotencyKey):
 			return &Error{Status: 400, Detail: fmt.Sprintf("the idempotency key %q must have at most 256 characters of printable ASCII", k.IdempotencyKey)}
 		case k.IdempotencyKey != "" && (k.Lease != "" || len(*ks) > 1):
 			return &Error{Status: 400, Detail: "an idempotency key is for one check or reservation, without a lease: that names the call itself"}
@@ -267,11 +266,6 @@ func (c *Client) complete(ks *[]Check) error {
 	}
 	*ks = list
 	return nil
-}
-
-// isKey reports whether a key can name a call.
-func isKey(key string) bool {
-	return len(key) <= checks.MaxLease && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Wait is Check that waits until the request may pass, and for as long as it is

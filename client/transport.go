@@ -37,8 +37,7 @@ type TransportOptions struct {
 	// Retries is how often a request is sent again that was answered 429, or 503
 	// with Retry-After, once it may be. Its body must be none, or GetBody be set,
 	// and after a 503 its method must be one that may be repeated, or it must have an
-	// Idempotency-Key. Zero means
-	// never: the answer is the caller's.
+	// Idempotency-Key. Zero means never: the answer is the caller's.
 	Retries int
 	// Throttle is how a key is spared that refuses or fails many requests.
 	Throttle ThrottleOptions

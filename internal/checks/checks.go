@@ -2,7 +2,11 @@
 // words of their own: how much may be asked at once, and what the words are.
 package checks
 
-import "github.com/weirlimit/weir"
+import (
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
 
 // Bounds on what is asked. Lengths are in bytes.
 const (
@@ -14,7 +18,15 @@ const (
 	MaxEntries     = 32 // of a descriptor
 	MaxPriority    = 1000
 	MaxRequests    = 1000 // at once
+
+	MaxIdempotencyKey = 256
 )
+
+// IsIdempotencyKey reports whether a key can name a call, or is empty and names none: a header
+// of HTTP can hold no other.
+func IsIdempotencyKey(key string) bool {
+	return len(key) <= MaxIdempotencyKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
+}
 
 // roles are the words for what a limit's answer means for the request.
 var roles = [...]string{

@@ -68,8 +68,8 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 	switch {
 	case q.key != "" && q.kind == "":
 		return &fault{"idempotency_key", "is for one check: ask each by itself"}
-	case len(q.key) > checks.MaxLease:
-		return &fault{"idempotency_key", fmt.Sprintf("must have at most %d bytes", checks.MaxLease)}
+	case !checks.IsIdempotencyKey(q.key):
+		return &fault{"idempotency_key", fmt.Sprintf("must have at most %d characters of printable ASCII", checks.MaxIdempotencyKey)}
 	case q.spends && req.Verb == weir.Peek:
 		return &fault{"cost", "must be at least 1: looking holds nothing"}
 	case q.holds && q.lease == "":

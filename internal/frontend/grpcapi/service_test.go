@@ -648,14 +648,16 @@ func TestWithoutReservations(t *testing.T) {
 	}
 }
 
-// An idempotency key is for one check, of a bounded length, and not in a batch.
+// An idempotency key is for one check, of few plain characters, and not in a batch.
 func TestBadIdempotencyKeys(t *testing.T) {
 	d := newDesk(t, everything)
 	check := &weirpb.CheckRequest{Descriptors: []*weirpb.Descriptor{entry("client_id", "a")}, IdempotencyKey: strings.Repeat("k", 257)}
 	_, long := d.client.Check(t.Context(), check)
+	check.IdempotencyKey = "\u00e9"
+	_, plain := d.client.Check(t.Context(), check)
 	check.IdempotencyKey = "k"
 	_, batch := d.client.CheckBatch(t.Context(), &weirpb.CheckBatchRequest{Checks: []*weirpb.CheckRequest{check}})
-	for _, err := range []error{long, batch} {
+	for _, err := range []error{long, plain, batch} {
 		if st := status.Convert(err); st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), "idempotency_key: ") {
 			t.Errorf("got %v", err)
 		}

@@ -35,8 +35,8 @@ func readKey(h http.Header) (string, error) {
 		switch c := s[i]; {
 		case c == '"' && i+1 < len(s):
 			return "", fault("has something behind the quotes")
-		case c == '"' && (len(key) == 0 || len(key) > checks.MaxLease):
-			return "", fault(fmt.Sprintf("must have from 1 to %d characters", checks.MaxLease))
+		case c == '"' && (len(key) == 0 || len(key) > checks.MaxIdempotencyKey):
+			return "", fault(fmt.Sprintf("must have from 1 to %d characters", checks.MaxIdempotencyKey))
 		case c == '"':
 			return string(key), nil
 		case c == '\\':

@@ -161,9 +161,10 @@ type CheckRequest struct {
 	// descriptors, or by one of them whatever its values. Nothing is charged then.
 	// Without it as the service is set.
 	Strict *bool `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
-	// Names the call, 1 to 256 bytes: the same request under the same key on the same
-	// counters is charged once within an hour, and is answered as repeated after that.
-	// Another is FAILED_PRECONDITION, IDEMPOTENCY_MISMATCH. Not in a CheckBatch.
+	// Names the call, 1 to 256 characters of printable ASCII: the same request under the
+	// same key on the same counters is charged once within an hour, and is answered as
+	// repeated after that. Another is FAILED_PRECONDITION, IDEMPOTENCY_MISMATCH. Not in a
+	// CheckBatch.
 	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
