@@ -32,8 +32,8 @@ import (
 // at once gets all of it back after exactly one period.
 //
 // State: 8 bytes for a Count of 1, 16 up to 20, 24 up to 16,384, else 32. Of
-// forced costs the newest 64 batches are remembered, at least Count units; a
-// refund of more gives back less.
+// forced costs the newest Count units are remembered, above a Count of 20 the newest
+// 16,384 and above one of 16,384 all, in larger batches; a refund of more gives back less.
 //
 // Clock steps: after the clock went back, units are spent with the last unit.
 // Rule changes: a new count holds at once and keeps what was spent, also above it, for
@@ -186,6 +186,9 @@ func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decisio
 			used = w.units()
 		}
 	case allowed || a.Verb == weir.Force:
+		if !allowed {
+			w.widen(l, a.Cost)
+		}
 		w.spend(c, a)
 		w.save(cells, l)
 		used = w.units()
@@ -217,14 +220,14 @@ func describeBatches(l *weir.Limit, a weir.Ask, allowed bool, used, last, opens 
 // loadBatches reads a row as of now.
 func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 	c := &l.Const
-	w.size = c[batchSize]
+	size := c[batchSize]
+	w.size = size
 	stamp := cells[0] >> weir.FractionBits
 	if now >= stamp {
 		return w
 	}
 	w.last = stamp - c[windowPeriod]
 	w.newest = indexOf(c, w.last)
-	size := c[batchSize]
 	switch l.Cells {
 	case 1:
 		w.runs = 1
@@ -249,8 +252,10 @@ func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 			size = sizeOf(n)
 		}
 	}
-	if size != c[batchSize] {
-		w.resize(c, size)
+	// Where a lowered count has no room for larger batches they stay as they are: it may be
+	// raised again.
+	if w.size = size; size < c[batchSize] || size > c[batchSize] && w.units() <= c[batchMost]*c[batchSize] {
+		w.regroup(c, c[batchSize])
 	}
 	// Should the clock have gone back, nothing leaves.
 	if kept := uint64(c[batchKept] - 1 - (indexOf(c, now) - w.newest)); w.ages>>kept != 0 {
@@ -334,17 +339,18 @@ func (w *batches) spendAt(c *[10]int64, at, units int64) {
 
 // Carry implements weir.Carrier. The units of a sub-window count as spent at its end.
 func (slidingWindow) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
-	if !sameForm(l, was) {
-		return carry(cells, l, old, was, now)
-	}
-	w, c := loadBatches(old, was, now), &l.Const
-	used := w.units()
-	n := w.in(c, c[batchSize], was.Const[batchLength])
-	if n.units() < used && (l.Cells == 4 || l.Cells == 3 && w.size <= sizeOf(batchSizes-1)) {
-		n = w.in(c, w.size, was.Const[batchLength]) // no room but in batches of their size
-	}
-	n.save(cells, l)
-	return n.units() == used
+	c, used, isSame := &l.Const, int64(0), sameForm(l, was)
+	w := batches{size: c[batchSize]}
+	was.Algorithm.(weir.Carrier).Spent(old, was, now, func(at, units int64) {
+		used += units
+		if w.widen(l, units); isSame {
+			w.spendAt(c, at, units)
+		} else {
+			w.spend(c, weir.Ask{Now: at, Cost: units})
+		}
+	})
+	w.save(cells, l)
+	return isSame && w.units() == used
 }
 
 // Spent implements weir.Carrier.
@@ -366,13 +372,6 @@ func (w batches) each(length int64, f func(at, units int64)) {
 	if units := int64(bits.Len64(w.runs))*w.size + w.open; units > 0 {
 		f(w.last, units)
 	}
-}
-
-// in returns what w, of sub-windows of a length, counts in batches of a size.
-func (w batches) in(c *[10]int64, size, length int64) batches {
-	n := batches{size: size}
-	w.each(length, func(at, units int64) { n.spendAt(c, at, units) })
-	return n
 }
 
 // close places what is in the open batch above its size.
@@ -416,26 +415,34 @@ func (w *batches) forget(n int) {
 	}
 }
 
-// resize reads w, whose batches have another size, in batches of the limit's: what
-// a sub-window has above whole ones goes on to the next newer one. Where a lowered
-// count has no room for all of them they stay as they are: it may be raised again.
-func (w *batches) resize(c *[10]int64, size int64) {
-	old := *w
-	if old.size = size; size > c[batchSize] && old.units() > c[batchMost]*c[batchSize] {
-		w.size = size
-		return
+// widen makes batches larger where so many units more than the limit lets pass would have
+// the oldest be forgotten: a count that is raised, also to another whose rows are read alike,
+// finds what was spent.
+func (w *batches) widen(l *weir.Limit, units int64) {
+	size := w.size
+	for n := int64(0); l.Cells > 2 && w.units()+units > mapBits*size && (l.Cells > 3 || n < batchSizes); n++ {
+		size = max(size, sizeOf(n))
 	}
-	*w = batches{last: old.last, size: c[batchSize]}
+	if size > w.size {
+		w.regroup(&l.Const, size)
+	}
+}
+
+// regroup makes batches of another size of w's: what a sub-window has above whole ones goes
+// on to the next newer one.
+func (w *batches) regroup(c *[10]int64, size int64) {
+	old := *w
+	*w = batches{last: old.last, newest: old.newest, size: size}
 	for old.ages != 0 {
 		top, age := bits.Len64(old.runs), bits.Len64(old.ages)
 		old.runs &^= 1 << (top - 1)
 		old.ages &^= 1 << (age - 1)
-		w.open += int64(top-bits.Len64(old.runs)) * size
+		w.open += int64(top-bits.Len64(old.runs)) * old.size
 		w.close(c)
 		w.advance(int64(age - bits.Len64(old.ages)))
 	}
 	w.newest = old.newest
-	w.open += int64(bits.Len64(old.runs))*size + old.open
+	w.open += int64(bits.Len64(old.runs))*old.size + old.open
 	w.close(c)
 }
 

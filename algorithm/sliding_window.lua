@@ -46,6 +46,22 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
     end
   end
 
+  -- Makes batches of size of those of another, in sub-windows of a length, whose units count
+  -- as spent at the end of theirs: what one has above whole batches goes on to the next newer
+  -- one.
+  local function regroup(other, long)
+    local old, unit, many, at, from = b, open, n, newest, (last - last % long) / long
+    b, n, open, sum = {}, 0, 0, 0
+    for i = many, 1, -1 do
+      local to = index(math.min((from - i + 2) * long - 1, last))
+      if to > at or i == many then advance(to - at) end
+      at = to
+      if i == 1 then add(unit) end
+      add(old[i] * other)
+    end
+    if many == 0 then add(unit) end
+  end
+
   if row then
     local other
     last, other, open = struct.unpack('>ddd', row)
@@ -55,7 +71,6 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
       last, open = 0, 0
     else
       newest = index(last)
-      local from = (last - last % long) / long
       b = {string.byte(row, 25, #row)}
       n = #b
       local held = 0
@@ -65,18 +80,7 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
       if other == size and long == length then
         sum = held
       else
-        -- In batches of another size, or other sub-windows, where units count as spent at
-        -- the end of theirs: what one has above whole batches goes on to the next newer one.
-        local old, unit, many, at = b, open, n, newest
-        b, n, open = {}, 0, 0
-        for i = many, 1, -1 do
-          local to = index(math.min((from - i + 2) * long - 1, last))
-          if to > at or i == many then advance(to - at) end
-          at = to
-          if i == 1 then add(unit) end
-          add(old[i] * other)
-        end
-        if many == 0 then add(unit) end
+        regroup(other, long)
       end
       -- Should the clock have gone back, nothing leaves.
       local stay = math.max(kept - (index(now) - newest), 1)
@@ -140,6 +144,20 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
     end
   elseif verb == '2' or (verb == '0' and allowed == 1) then
     write = true
+    if allowed == 0 and most == 64 then
+      -- More than the limit lets pass: larger batches, so that none is forgotten.
+      local larger, i = size, 0
+      while used + cost > 64 * larger and (count > 16384 or i < 28) do
+        local next = i + 1
+        if i > 7 then next = (5 + i % 4) * 2 ^ (math.floor(i / 4) - 1) end
+        larger, i = math.max(larger, next), i + 1
+      end
+      if larger > size then
+        local other = size
+        size = larger
+        regroup(other, length)
+      end
+    end
     local at = now
     if grain > 0 then at = (index(now) + grain) * length - 1 end
     if at > last then

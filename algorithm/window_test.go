@@ -66,19 +66,43 @@ func (o *windowOracle) setLimit(l *weir.Limit) {
 	}
 }
 
-// resized returns what was written under another count in batches of this one's,
-// oldest first, and their size: units that do not fill one count with newer ones. What
-// a lowered count has no room for stays as it was written.
+// resized returns what was written under another count in batches of this one's, oldest
+// first, and their size. What a lowered count has no room for stays as it was written.
 func (o *windowOracle) resized() (batches []int64, open, size int64) {
 	held := int64(len(o.batches))*o.written + o.open
 	if o.written == o.own || o.written > o.own && held > int64(o.most)*o.own {
 		return o.batches, o.open, o.written
 	}
+	batches, open = o.inBatches(o.own)
+	return batches, open, o.own
+}
+
+// widen brings what is written to batches of which 64 are so many units, if those of a row
+// can be so large and were smaller.
+func (o *windowOracle) widen(units int64) {
+	if o.l.Count <= 20 {
+		return
+	}
+	to := o.written
+	for i, size := range batchSizes() {
+		if size > to && (i < 28 || o.l.Count > 16_384) && 64*to < units {
+			to = size
+		}
+	}
+	if to > o.written {
+		o.batches, o.open = o.inBatches(to)
+		o.written, o.size = to, to
+	}
+}
+
+// inBatches returns what is written in batches of a size: units that do not fill one count
+// with newer ones.
+func (o *windowOracle) inBatches(own int64) (batches []int64, open int64) {
 	fill := func(sub int64) {
-		for range min(open/o.own, int64(o.most)) {
+		for range min(open/own, int64(o.most)) {
 			batches = append(batches, sub)
 		}
-		open %= o.own
+		open %= own
 	}
 	for _, sub := range o.batches {
 		open += o.written
@@ -86,7 +110,7 @@ func (o *windowOracle) resized() (batches []int64, open, size int64) {
 	}
 	open += o.open
 	fill(o.last / o.length)
-	return o.newest(batches), open, o.own
+	return o.newest(batches), open
 }
 
 // newest returns the newest batches, of those that are too many.
@@ -132,6 +156,9 @@ func (o *windowOracle) untouched(now int64) bool    { return o.used(now) == 0 }
 
 func (o *windowOracle) charge(now, cost int64) {
 	o.write(now)
+	if held := int64(len(o.batches))*o.written + o.open; held+cost > o.l.Count {
+		o.widen(held + cost)
+	}
 	if g := int64(o.l.Grain); g > 0 {
 		now = (now/o.length+g)*o.length - 1
 	}

@@ -21,6 +21,7 @@ import (
 func RunChanges(t *testing.T, open Open, keepsEnds bool) {
 	t.Helper()
 	changeBuckets(t, open)
+	lowerWindow(t, open)
 	changeWindows(t, open)
 	changeCounters(t, open)
 	changeForms(t, open, keepsEnds)
@@ -59,9 +60,44 @@ func changeBuckets(t *testing.T, open Open) {
 	}
 }
 
-// changeWindows changes the count of sliding windows on one store that open returns.
-// What was spent in the last period is never there again, and what was spent a tenth of
-// it before that is, but for a part of a batch.
+// lowerWindow lowers the count of a window to one whose row is short, of a few batches, and
+// raises it to one between: what was spent before, and what a third limit spends meanwhile, is
+// more than a few batches.
+func lowerWindow(t *testing.T, open Open) {
+	t.Helper()
+	s := open(t, func() int64 { return start })
+	window := func(count int64, period time.Duration) *weir.Limit {
+		return compiled(t, &weir.Limit{Name: "lowered", Algorithm: algorithm.SlidingWindow, Count: count, Period: period})
+	}
+	for _, high := range []*weir.Limit{window(16_385, time.Minute), window(100_000, time.Minute), window(1_000, time.Hour), window(100_000, time.Hour)} {
+		for _, first := range []bool{false, true} { // the low count was asked before, and is an elder when the high one spends
+			key := fmt.Sprint("lowered from ", high.Count, high.Period, first)
+			ask := func(l *weir.Limit, verb weir.Verb, cost int64) int64 {
+				ops := []weir.Op{{Key: key, Limit: l, Cost: cost, Verb: verb}}
+				if err := s.Take(context.Background(), ops); err != nil {
+					t.Fatal(err)
+				}
+				return ops[0].Decision.Remaining
+			}
+			if first {
+				ask(window(40, time.Minute), weir.Spend, 1)
+				ask(high, weir.Spend, high.Count-1)
+			} else {
+				ask(high, weir.Spend, high.Count)
+			}
+			for _, count := range []int64{40, 1000} {
+				if left := ask(window(count, time.Minute), weir.Spend, 1); left != 0 {
+					t.Errorf("%s: %d of %d a minute are left", key, left, count)
+				}
+			}
+		}
+	}
+}
+
+// changeWindows changes the count of sliding windows on one store that open returns, in
+// every third life their period and algorithm too. What was spent in the last minute is never
+// there again under a limit of a minute; nor is it gone a tenth of it after that, but for a part of a batch, where the
+// count alone was changed.
 func changeWindows(t *testing.T, open Open) {
 	t.Helper()
 	var clock atomic.Int64
@@ -78,6 +114,11 @@ func changeWindows(t *testing.T, open Open) {
 		var versions []*weir.Limit
 		for range 2 + r.IntN(2) {
 			versions = append(versions, compiled(t, &weir.Limit{Name: key, Algorithm: algorithm.SlidingWindow, Count: counts[r.IntN(len(counts))], Period: time.Minute}))
+		}
+		hasForms := life%3 == 2
+		if hasForms {
+			form := []weir.Algorithm{algorithm.SlidingWindow, algorithm.SlidingSubwindows}[r.IntN(2)]
+			versions = append(versions, compiled(t, &weir.Limit{Name: key, Algorithm: form, Count: counts[r.IntN(len(counts))], Period: []time.Duration{2 * time.Minute, time.Hour}[r.IntN(2)]}))
 		}
 		l := versions[0]
 		var spent []taking
@@ -111,7 +152,7 @@ func changeWindows(t *testing.T, open Open) {
 			for _, v := range versions {
 				batch = max(batch, v.Count/16) // of a row that is kept for when the count is raised again
 			}
-			if left > most || left < least-batch {
+			if l.Period == time.Minute && left > most || !hasForms && left < least-batch {
 				t.Fatalf("life %d, step %d, %d a minute: %d were left before %s of %d, want %d to %d: %s", life, step, l.Count, left, o.Verb, o.Cost, least, most, d)
 			}
 		}
