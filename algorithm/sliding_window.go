@@ -419,8 +419,11 @@ func (w *batches) forget(n int) {
 // the oldest be forgotten: a count that is raised, also to another whose rows are read alike,
 // finds what was spent.
 func (w *batches) widen(l *weir.Limit, units int64) {
-	size := w.size
-	for n := int64(0); l.Cells > 2 && w.units()+units > mapBits*size && (l.Cells > 3 || n < batchSizes); n++ {
+	if l.Cells < 3 {
+		return
+	}
+	size, sum := w.size, w.units()+units
+	for n := int64(0); sum > mapBits*size && (l.Cells > 3 || n < batchSizes); n++ {
 		size = max(size, sizeOf(n))
 	}
 	if size > w.size {
@@ -432,7 +435,7 @@ func (w *batches) widen(l *weir.Limit, units int64) {
 // on to the next newer one.
 func (w *batches) regroup(c *[10]int64, size int64) {
 	old := *w
-	*w = batches{last: old.last, newest: old.newest, size: size}
+	*w = batches{last: old.last, size: size}
 	for old.ages != 0 {
 		top, age := bits.Len64(old.runs), bits.Len64(old.ages)
 		old.runs &^= 1 << (top - 1)

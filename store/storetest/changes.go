@@ -95,9 +95,9 @@ func lowerWindow(t *testing.T, open Open) {
 }
 
 // changeWindows changes the count of sliding windows on one store that open returns, in
-// every third life their period and algorithm too. What was spent in the last minute is never
-// there again under a limit of a minute; nor is it gone a tenth of it after that, but for a part of a batch, where the
-// count alone was changed.
+// every third life their period and algorithm too. Under a limit of a minute, what was spent
+// in the last minute is never there again. Where the count alone was changed, what was spent
+// a tenth of a minute before that is there, but for a part of a batch.
 func changeWindows(t *testing.T, open Open) {
 	t.Helper()
 	var clock atomic.Int64
