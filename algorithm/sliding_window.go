@@ -33,7 +33,8 @@ import (
 //
 // State: 8 bytes for a Count of 1, 16 up to 20, 24 up to 16,384, else 32. Of
 // forced costs the newest Count units are remembered, above a Count of 20 the newest
-// 16,384 and above one of 16,384 all, in larger batches; a refund of more gives back less.
+// 16,384 and above one of 16,384 the newest 2^53, in larger batches; a refund of more gives
+// back less.
 //
 // Clock steps: after the clock went back, units are spent with the last unit.
 // Rule changes: a new count holds at once and keeps what was spent, also above it, for
@@ -75,8 +76,9 @@ const (
 	mostUnits  = 16_384 // the largest count of 3 cells
 	mapBits    = 64     // of each of the two maps
 	maxGrain   = 4
-	openBits   = 8  // 4 cells: bits of the number of the size, below the open units
-	batchSizes = 28 // of 3 cells
+	openBits   = 8   // 4 cells: bits of the number of the size, below the open units
+	batchSizes = 28  // of 3 cells: 64 batches of the last are mostUnits
+	largeSizes = 184 // of 4 cells: weir.MaxCost
 )
 
 // Name implements weir.Algorithm.
@@ -422,8 +424,12 @@ func (w *batches) widen(l *weir.Limit, units int64) {
 	if l.Cells < 3 {
 		return
 	}
+	sizes := int64(batchSizes)
+	if l.Cells > 3 {
+		sizes = largeSizes
+	}
 	size, sum := w.size, w.units()+units
-	for n := int64(0); sum > mapBits*size && (l.Cells > 3 || n < batchSizes); n++ {
+	for n := int64(0); sum > mapBits*size && n < sizes; n++ {
 		size = max(size, sizeOf(n))
 	}
 	if size > w.size {

@@ -146,8 +146,9 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
     write = true
     if allowed == 0 and most == 64 then
       -- More than the limit lets pass: larger batches, so that none is forgotten.
-      local larger, i = size, 0
-      while used + cost > 64 * larger and (count > 16384 or i < 28) do
+      local larger, i, sizes = size, 0, 28
+      if count > 16384 then sizes = 184 end
+      while used + cost > 64 * larger and i < sizes do
         local next = i + 1
         if i > 7 then next = (5 + i % 4) * 2 ^ (math.floor(i / 4) - 1) end
         larger, i = math.max(larger, next), i + 1

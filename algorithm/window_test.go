@@ -83,9 +83,12 @@ func (o *windowOracle) widen(units int64) {
 	if o.l.Count <= 20 {
 		return
 	}
-	to := o.written
-	for i, size := range batchSizes() {
-		if size > to && (i < 28 || o.l.Count > 16_384) && 64*to < units {
+	to, most := o.written, int64(16_384)
+	if o.l.Count > most {
+		most = weir.MaxCost
+	}
+	for _, size := range batchSizes() {
+		if size > to && 64*size <= most && 64*to < units {
 			to = size
 		}
 	}
@@ -375,4 +378,24 @@ func FuzzSlidingWindow(f *testing.F) {
 			p.left = d.Remaining
 		}
 	})
+}
+
+// TestWindowForcedFarAbove: however much is forced, no more than 2^53 units and a batch count,
+// and the next request is refused.
+func TestWindowForcedFarAbove(t *testing.T) {
+	for _, count := range []int64{1, 20, 21, 16_384, 16_385, weir.MaxCost} {
+		l := mustCompile(t, &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: count, Period: time.Minute})
+		cells, now := newRow(l), int64(1<<50)
+		for n := range int64(5000) {
+			l.Algorithm.Step(cells, l, weir.Ask{Now: now + n, Cost: weir.MaxCost, Verb: weir.Force})
+			if d := l.Algorithm.Step(cells, l, weir.Ask{Now: now + n, Cost: 1}); d.Allowed() || d.Remaining != 0 {
+				t.Fatalf("%d a minute after %d forced costs: %s", count, n+1, d)
+			}
+			var sum int64
+			l.Algorithm.(weir.Carrier).Spent(cells, l, now+n, func(_, units int64) { sum += units })
+			if sum < count || sum > weir.MaxCost+weir.MaxCost/64 {
+				t.Fatalf("%d a minute after %d forced costs: %d units count", count, n+1, sum)
+			}
+		}
+	}
 }
