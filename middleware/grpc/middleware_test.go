@@ -461,7 +461,7 @@ func TestSettlement(t *testing.T) {
 func TestFamilyHangingUpIsCounted(t *testing.T) {
 	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Internal, codes.Unavailable, codes.OK, codes.NotFound} {
 		d := newDesk(t, "- {key: remote_address, limits: [{limit: 3/minute, algorithm: fixed_window, count_on: [404]}]}\n", nil)
-		came, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+		came, left, ended := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 		d.echo.do = func(ctx context.Context, in string) (string, error) {
 			if in == "stay" {
 				return in, nil
@@ -469,6 +469,7 @@ func TestFamilyHangingUpIsCounted(t *testing.T) {
 			defer func() { ended <- struct{}{} }()
 			came <- struct{}{}
 			<-ctx.Done()
+			<-left // else a server that sees the deadline first answers within it
 			return in, status.Error(code, "gone")
 		}
 		for i := range 3 {
@@ -476,9 +477,8 @@ func TestFamilyHangingUpIsCounted(t *testing.T) {
 			if i == 1 {
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 			}
-			left := make(chan struct{})
 			go func() {
-				defer close(left)
+				defer func() { left <- struct{}{} }()
 				if err := d.conn.Invoke(ctx, "/test.Echo/Do", wrapperspb.String("x"), new(wrapperspb.StringValue)); err == nil {
 					t.Error("answered")
 				}
@@ -487,7 +487,6 @@ func TestFamilyHangingUpIsCounted(t *testing.T) {
 			if i != 1 {
 				cancel()
 			}
-			<-left
 			<-ended
 			cancel()
 			for range 2 {
