@@ -20,6 +20,10 @@ type client struct {
 	// rows are those of the range in order of time; total is all of them.
 	rows  []rows.ClientLine
 	total rows.Cells
+	// peakMinute is what was asked for in the busiest minute, overshoot the peak as a share
+	// of the limit.
+	peakMinute int64
+	overshoot  float64
 	// hours are the units of the hours of the week before the range, now of those in
 	// it.
 	hours, now []clientHour
@@ -28,48 +32,71 @@ type client struct {
 
 type clientHour struct{ at, units int64 }
 
-// loadClients reads the rows of clients.
-func loadClients(r *query.Reader, clients []client) {
+// wantedOf returns of which of some clients rows are, whatever numbers their limits had.
+func wantedOf(r *query.Reader, clients []client) map[rows.ClientKey]int {
 	want := map[rows.ClientKey]int{}
-	var first [][]any
 	for i := range clients {
-		c := &clients[i]
-		c.total, c.firstSeen = *rows.NewCells(), math.MaxInt64
-		for _, id := range r.ListVersions(c.name) {
-			want[rows.ClientKey{Limit: id, Client: c.key}] = i
-			first = append(first, []any{int64(rows.Hour), c.key, id})
+		for _, id := range r.ListVersions(clients[i].name) {
+			want[rows.ClientKey{Limit: id, Client: clients[i].key}] = i
 		}
 	}
-	if len(want) == 0 {
+	return want
+}
+
+// loadClients reads the rows of clients.
+func loadClients(r *query.Reader, clients []client) {
+	readRange(r, clients)
+	readWeek(r, clients)
+}
+
+// readRange reads the rows of clients in the range.
+func readRange(r *query.Reader, clients []client) {
+	if len(clients) == 0 {
 		return
 	}
-	grain, hour := r.ClientGrain(), rows.FloorTo(r.From, 3600)
-	addHour := func(c *client, h clientHour) {
-		if h.at < hour {
+	r.EachWantedRow(r.ClientGrain(), r.From, r.To, wantedOf(r, clients), rows.AllColumns, func(of int, l *rows.ClientLine) {
+		clients[of].rows = append(clients[of].rows, *l)
+	})
+	for i := range clients {
+		clients[i].sumRows(r)
+	}
+}
+
+// readWeek reads what the clients, of which the range is read, did in the week before it, and
+// when each was seen first.
+func readWeek(r *query.Reader, clients []client) {
+	if len(clients) == 0 {
+		return
+	}
+	hour := rows.FloorTo(r.From, 3600)
+	addHour := func(c *client, l *rows.ClientLine) {
+		if h := (clientHour{l.At, l.N[rows.Units]}); h.at < hour {
 			c.hours = append(c.hours, h)
 		} else {
 			c.now = append(c.now, h)
 		}
 	}
-	// The hours before end are read by themselves. Where the rows of the range are by the
-	// hour, its own hours are among them.
+	// Where the rows of the range are by the hour, its own hours are among them.
 	end := r.To
-	if grain == rows.Hour {
+	if r.ClientGrain() == rows.Hour {
 		end = r.From
-	}
-	r.EachWantedRow(grain, r.From, r.To, want, rows.AllColumns, func(of int, l *rows.ClientLine) {
-		c := &clients[of]
-		c.rows = append(c.rows, *l)
-		if l.At >= end {
-			addHour(c, clientHour{l.At, l.N[rows.Units]})
+		for i := range clients {
+			for k := range clients[i].rows {
+				addHour(&clients[i], &clients[i].rows[k])
+			}
 		}
-	})
-	for i := range clients {
-		clients[i].sumRows(r)
 	}
+	want := wantedOf(r, clients)
 	r.EachWantedRow(rows.Hour, hour-int64(verdict.Week.Seconds()), end, want, rows.ClientColumns{Cells: []int{rows.Units}}, func(of int, l *rows.ClientLine) {
-		addHour(&clients[of], clientHour{l.At, l.N[rows.Units]})
+		addHour(&clients[of], l)
 	})
+	first := make([][]any, 0, len(want))
+	for k := range want {
+		first = append(first, []any{int64(rows.Hour), k.Client, k.Limit})
+	}
+	for i := range clients {
+		clients[i].firstSeen = math.MaxInt64
+	}
 	r.EachRow(`SELECT limit_id, client, first_us FROM clients `+r.Hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`,
 		first, func(_ int, row rows.Row) error {
 			if at := row.Int(2); at > 0 {
@@ -88,6 +115,11 @@ func loadClients(r *query.Reader, clients []client) {
 // sumRows puts the rows of a client in order and together: those of the numbers that its limit
 // had first come first, since of two that are as new the later one counts.
 func (c *client) sumRows(r *query.Reader) {
+	c.total = *rows.NewCells()
+	g, minute := r.ClientGrain(), rows.Units
+	if g == rows.Hour {
+		minute = rows.PeakMinute
+	}
 	versions := r.ListVersions(c.name)
 	slices.SortFunc(c.rows, func(a, b rows.ClientLine) int {
 		return cmp.Or(cmp.Compare(slices.Index(versions, a.Limit), slices.Index(versions, b.Limit)), cmp.Compare(a.At, b.At))
@@ -98,8 +130,10 @@ func (c *client) sumRows(r *query.Reader) {
 			c.limit = r.ByID[row.Limit]
 		}
 		c.total.AddRow(&row.Cells)
+		c.peakMinute = max(c.peakMinute, row.N[minute])
 	}
 	slices.SortStableFunc(c.rows, func(a, b rows.ClientLine) int { return cmp.Compare(a.At, b.At) })
+	c.overshoot = c.measureOvershoot(g)
 }
 
 // reportClient returns the client as it is answered.
@@ -123,13 +157,8 @@ func (c *client) reportClient(a *query.Ask, kept time.Time) Client {
 		if row.CountLimited() > 0 {
 			out.WindowsOver++
 		}
-		minute := row.N[rows.Units]
-		if a.ClientGrain() == rows.Hour {
-			minute = row.N[rows.PeakMinute]
-		}
-		out.PeakMinute = max(out.PeakMinute, minute)
 	}
-	out.Overshoot = c.overshoot(out.PeakMinute, a.ClientGrain())
+	out.PeakMinute, out.Overshoot = c.peakMinute, c.overshoot
 	out.Obeyed = shareObeyed(t)
 	out.About, out.Answers = t.ReadAbout(), t.ReadAnswers()
 	out.UsualHours = int64(len(c.hours))
@@ -154,9 +183,9 @@ func shareObeyed(c *rows.Cells) float64 {
 	return roundMillionths(max(1-float64(c.N[rows.Early])/float64(could), 0))
 }
 
-// overshoot returns the peak of a client as a share of its limit.
-func (c *client) overshoot(minute int64, g rows.Grain) float64 {
-	most := overshoot(c.limit, minute, 60, c.total.N[rows.Peak])
+// measureOvershoot returns the peak of a client as a share of its limit.
+func (c *client) measureOvershoot(g rows.Grain) float64 {
+	most := overshoot(c.limit, c.peakMinute, 60, c.total.N[rows.Peak])
 	if c.limit.PeriodMS <= 60_000 {
 		return most
 	}

@@ -26,7 +26,14 @@ func findClients(r *query.Reader, order string, most int, limitedOnly bool) (f f
 	if f.total = int64(len(sums)); len(sums) <= most {
 		f.total = int64(len(f.clients))
 	}
-	loadClients(r, f.clients)
+	readRange(r, f.clients)
+	if order == "overshoot" {
+		slices.SortStableFunc(f.clients, func(a, b client) int { return cmp.Compare(b.overshoot, a.overshoot) })
+		if r.Verdicts == nil {
+			f.clients = f.clients[:min(len(f.clients), r.Top)] // the week before is read of these alone
+		}
+	}
+	readWeek(r, f.clients)
 	f.since = r.ReadSince()
 	return f
 }
@@ -52,9 +59,6 @@ func reportClients(r *query.Reader) *ClientList {
 		}
 		if r.Verdicts != nil {
 			out.Total = int64(len(out.Clients))
-		}
-		if r.Sort == "overshoot" {
-			slices.SortStableFunc(out.Clients, func(a, b Client) int { return cmp.Compare(b.Overshoot, a.Overshoot) })
 		}
 		out.Clients = out.Clients[:min(len(out.Clients), r.Top)]
 	}
