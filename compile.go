@@ -17,6 +17,10 @@ func (l *Limit) Compile() error {
 	if l.compiled {
 		return nil
 	}
+	if refusesAll := l.Bans && l.Count == 0; refusesAll {
+		l.Count = 1 // Prepare knows no limit of 0
+		defer func() { l.Count, l.Burst, l.Envelope = 0, 0, 0 }()
+	}
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -27,7 +31,7 @@ func (l *Limit) Compile() error {
 	// with two algorithms are two limits.
 	counter := l.Scope
 	if l.Name == "" {
-		l.Name = l.words()
+		l.Name = rateInWords(l.Count, l.Period)
 		counter = cmp.Or(counter, l.Name+"\x1f"+l.Algorithm.Name())
 	}
 	if l.Scope == "" {
@@ -64,17 +68,6 @@ func (l *Limit) Compile() error {
 	}
 	l.Derived = nil // or each version would keep all before it
 	return err
-}
-
-// CompileZero is [Limit.Compile] for a limit of 0, which refuses whatever is asked of it: what
-// decisions name that a ban or a deny list refuses. Count and Burst are ignored.
-func CompileZero(l *Limit) error {
-	l.Count, l.Burst, l.Bans = 1, 0, true // Prepare knows no limit of 0
-	if err := l.Compile(); err != nil {
-		return err
-	}
-	l.Count, l.Burst, l.Envelope = 0, 0, 0
-	return nil
 }
 
 func (l *Limit) check() error {

@@ -74,7 +74,8 @@ type Limit struct {
 	Mode
 
 	// Bans: what the limit refuses is banned, and answers say so and until when, in
-	// place of how much is left. Compile sets it of a Mode.Ban.
+	// place of how much is left. Compile sets it of a Mode.Ban. With a Count of 0 the limit
+	// refuses whatever is asked of it: so decisions name a ban or a deny list.
 	Bans bool
 
 	// Adjustment is what becomes of a charge once the request's answer is
@@ -150,10 +151,10 @@ func per(count int64, period time.Duration, a Algorithm) *Limit {
 // scopeSeed keys the ids of scopes, so that nobody outside can aim at them.
 var scopeSeed = maphash.MakeSeed()
 
-// words returns the rate as a rules file has it, such as "100/minute" or "5/10m".
-func (l *Limit) words() string {
+// rateInWords returns a rate as a rules file has it, such as "100/minute" or "5/10m".
+func rateInWords(count int64, period time.Duration) string {
 	every := ""
-	switch l.Period {
+	switch period {
 	case time.Second:
 		every = "second"
 	case time.Minute:
@@ -163,14 +164,14 @@ func (l *Limit) words() string {
 	case 24 * time.Hour:
 		every = "day"
 	default:
-		every = l.Period.String()
+		every = period.String()
 		for _, none := range []string{"m0s", "h0m"} {
 			if strings.HasSuffix(every, none) {
 				every = every[:len(every)-2]
 			}
 		}
 	}
-	return fmt.Sprintf("%d/%s", l.Count, every)
+	return fmt.Sprintf("%d/%s", count, every)
 }
 
 // ID tells this limit's counters from those of every other limit in this
@@ -205,7 +206,7 @@ func (l *Limit) Restarts(old *Limit) string {
 
 // RefusesAll reports whether l stands for a ban or a deny list: it has a name, and no count,
 // period or algorithm that would say anything.
-func RefusesAll(l *Limit) bool { return l.Bans && l.Count == 0 }
+func (l *Limit) RefusesAll() bool { return l.Bans && l.Count == 0 }
 
 // Traits returns what is special about the limit's algorithm.
 func (l *Limit) Traits() Traits { return l.traits }

@@ -16,12 +16,12 @@ const (
 	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	AbnormalUsage   = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
-	Blank           = "about:blank"
+	blank           = "about:blank"
 )
 
 // Problem is a problem document, RFC 9457.
 type Problem struct {
-	// Type is a URI. Zero means Blank.
+	// Type is a URI. Zero means about:blank.
 	Type string `json:"type"`
 	// Title is the type in words. Zero means the status in words.
 	Title string `json:"title"`
@@ -60,7 +60,7 @@ type FieldError struct {
 // Write sends the problem as the answer.
 func (p Problem) Write(rw http.ResponseWriter) {
 	if p.Type == "" {
-		p.Type = Blank
+		p.Type = blank
 	}
 	if p.Title == "" {
 		p.Title = http.StatusText(p.Status)

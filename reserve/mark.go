@@ -46,7 +46,7 @@ func (s *Reserver) mark(t *ticket, p *slot, ttl time.Duration, o outcome) weir.O
 	l := s.marks
 	switch {
 	case ttl > s.ttl: // it was reserved where they last longer
-		l = newMark(min(ttl, MaxTTL), p.alone)
+		l = newMark(min(ttl, maxTTL), p.alone)
 	case p.alone:
 		l = s.ownMarks
 	}

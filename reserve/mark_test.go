@@ -54,13 +54,13 @@ func TestMarksAreOfFewLimits(t *testing.T) {
 // A reservation is settled once while it lasts, also by a node whose own end much earlier.
 func TestMarkLastsAsLongAsTheReservation(t *testing.T) {
 	store, rules := clocked.New(t), weir.Limits{weir.PerDay(1000, algorithm.FixedWindow)}
-	long := newDesk(t, store, rules, reserve.Options{Secret: secret, TTL: reserve.MaxTTL / 2})
+	long := newDesk(t, store, rules, reserve.Options{Secret: secret, TTL: 12 * time.Hour})
 	brief := newDesk(t, store, rules, reserve.Options{Secret: secret, TTL: time.Second})
 	h := long.reserve(100, "ann")
 	if _, err := brief.Commit(t.Context(), h, 50); err != nil {
 		t.Fatal(err)
 	}
-	store.Advance(reserve.MaxTTL/2 - time.Second)
+	store.Advance(12*time.Hour - time.Second)
 	for _, d := range []*desk{long, brief} {
 		if got, err := d.Commit(t.Context(), h, 60); !errors.Is(err, reserve.ErrSettled) || got.Actual != 50 {
 			t.Errorf("settled again: %+v, %v", got, err)

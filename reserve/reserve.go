@@ -61,8 +61,8 @@ var (
 	ErrTooLarge = errors.New("reserve: the request is too large to be reserved")
 )
 
-// MaxTTL is the longest that a reservation may wait to be settled.
-const MaxTTL = 24 * time.Hour
+// maxTTL is the longest that a reservation may wait to be settled.
+const maxTTL = 24 * time.Hour
 
 // minSecret is the least length of a secret, in bytes.
 const minSecret = 16
@@ -73,7 +73,7 @@ type Options struct {
 	// must have the same. Zero means a random one, and handles that only this
 	// process settles.
 	Secret []byte
-	// TTL is how long a reservation may wait to be settled, at most MaxTTL.
+	// TTL is how long a reservation may wait to be settled, at most 24 hours.
 	// Zero means ten minutes.
 	TTL time.Duration
 	// Region is the name of the region that the store counts for, where there are
@@ -108,8 +108,8 @@ func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
 	switch {
 	case lim == nil:
 		return nil, errors.New("reserve: no limiter")
-	case opt.TTL < time.Second || opt.TTL > MaxTTL:
-		return nil, fmt.Errorf("reserve: ttl %s must be from 1s to %s", opt.TTL, MaxTTL)
+	case opt.TTL < time.Second || opt.TTL > maxTTL:
+		return nil, fmt.Errorf("reserve: ttl %s must be from 1s to %s", opt.TTL, maxTTL)
 	case len(opt.Region) > maxRegion:
 		return nil, fmt.Errorf("reserve: the name of the region has %d bytes, at most %d are allowed", len(opt.Region), maxRegion)
 	case opt.Secret != nil && len(opt.Secret) < minSecret:

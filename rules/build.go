@@ -177,9 +177,9 @@ func (c *compiler) pool(spec *limitSpec, name, scope string) *limits.Limit {
 
 // denial returns the limit that stands for a refusal without counting.
 func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
-	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Period: time.Second}
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Period: time.Second, Bans: true}
 	c.named(at, c.path, name, scope)
-	if err := weir.CompileZero(l); err != nil {
+	if err := l.Compile(); err != nil {
 		c.bad(at, c.path, "", "%s", err)
 	}
 	return l

@@ -66,9 +66,3 @@ func ExampleSet_Explain() {
 	// path: no rule: entry 1 matches no rule
 	//   no rule for key "path"; there are rules for client_id
 }
-
-func ExampleParseRate() {
-	r, err := rules.ParseRate("100/10m")
-	fmt.Println(r.Count, r.Period, err)
-	// Output: 100 10m0s <nil>
-}

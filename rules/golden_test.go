@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/limits"
 	"github.com/weirlimit/weir/rules"
 )
@@ -165,7 +166,7 @@ func opName(r weir.Role) string {
 }
 
 func opLine(o *weir.Op) string {
-	s := fmt.Sprintf("  %s %s %s key %q cost %d", roles[o.Role], o.Limit.Name, rules.Rate{Count: o.Limit.Count, Period: o.Limit.Period}, o.Key, o.Cost)
+	s := fmt.Sprintf("  %s %s %s key %q cost %d", roles[o.Role], o.Limit.Name, period.Rate{Count: o.Limit.Count, Period: o.Limit.Period}, o.Key, o.Cost)
 	if o.Headroom > 0 {
 		s += fmt.Sprintf(" reserve %d", o.Headroom)
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 // rateQuietly returns how many per what, as far as it can be told.
-func (b *builder) rateQuietly() Rate {
-	var r Rate
+func (b *builder) rateQuietly() period.Rate {
+	var r period.Rate
 	s := b.spec
 	if s.Limit != nil {
-		r = *s.Limit
+		r = s.Limit.Rate
 	}
 	if s.RequestsPerUnit != nil {
 		r.Count = *s.RequestsPerUnit
@@ -36,7 +36,7 @@ func (b *builder) rateQuietly() Rate {
 }
 
 // rate returns how many per what.
-func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
+func (b *builder) rate(a weir.Algorithm) (period.Rate, bool) {
 	s := b.spec
 	r := b.rateQuietly()
 	leases := a.Traits()&weir.Leases != 0

@@ -1,11 +1,15 @@
 package rules
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/period"
+)
 
 func TestParseRate(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
-		got, err := ParseRate(in)
+		got, err := period.ParseRate(in)
 		text := got.String()
 		if err != nil {
 			text = "error: " + err.Error()
@@ -13,7 +17,7 @@ func TestParseRate(t *testing.T) {
 		if text != want {
 			t.Errorf("%q: %s, want %s", in, text, want)
 		}
-		if again, err2 := ParseRate(text); err == nil && (err2 != nil || again != got) {
+		if again, err2 := period.ParseRate(text); err == nil && (err2 != nil || again != got) {
 			t.Errorf("%q does not read back: %v", text, err2)
 		}
 	}

@@ -76,16 +76,16 @@ func (s *share) read(d *decoder, n *node, name string) {
 	s.units = d.int(n, name)
 }
 
-func (r *Rate) read(d *decoder, n *node, name string) {
+func (r *rateText) read(d *decoder, n *node, name string) {
 	text, ok := d.scalar(n, name, "a limit such as 100/minute")
 	if !ok {
 		return
 	}
-	v, err := ParseRate(text)
+	v, err := period.ParseRate(text)
 	switch {
 	case err != nil:
 		d.rate(n, name, text, err)
-		v = Rate{Count: 1, Period: time.Second}
+		v = period.Rate{Count: 1, Period: time.Second}
 	case v.Count < 0:
 		d.bad(n, d.path, "0 refuses everything, unlimited limits nothing", "%s: %q is less than 0", name, text)
 		v.Count = 1
@@ -93,7 +93,7 @@ func (r *Rate) read(d *decoder, n *node, name string) {
 		d.bad(n, d.path, fmt.Sprintf("give at most %d", int64(weir.MaxCost)), "%s: %d is more than can be counted", name, v.Count)
 		v.Count = 1
 	}
-	*r = v
+	r.Rate = v
 }
 
 // rate reports text that is no rate, with what was meant.
@@ -119,7 +119,7 @@ func afterRate(text string) (rate, words, hint string) {
 		return "", "", ""
 	}
 	rate = strings.Join(fields[:at], " ")
-	if _, err := ParseRate(rate); err != nil {
+	if _, err := period.ParseRate(rate); err != nil {
 		if rate = period.MeantRate(rate); rate == "" {
 			return "", "", ""
 		}
@@ -162,7 +162,7 @@ func (l *limitSpec) read(d *decoder, n *node, name string) {
 	}
 	l.Node = n
 	if l.Unlimited = n.text == "unlimited"; !l.Unlimited {
-		l.Limit = new(Rate)
+		l.Limit = new(rateText)
 		l.Limit.read(d, n, name)
 	}
 }
@@ -206,7 +206,7 @@ func (r *names) read(d *decoder, n *node, name string) {
 func (t *tiersSpec) read(d *decoder, n *node, name string) {
 	for _, p := range n.pairs {
 		if p.name != "limits" && p.value.kind == scalar && n.find("limits") == nil && !strings.EqualFold(p.name, "by") {
-			if _, err := ParseRate(p.value.text); err == nil {
+			if _, err := period.ParseRate(p.value.text); err == nil {
 				d.bad(p.key, d.path, formHint(name, n), "the limit of the tier %q stands beside limits:, not beneath it", clipped(p.name))
 				return
 			}

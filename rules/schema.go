@@ -72,7 +72,7 @@ type descriptorSpec struct {
 type limitSpec struct {
 	Node *node `yaml:"-"`
 	// How many per period: 100/minute, 100/10m; for a concurrency limit, how many at once. 0 refuses everything.
-	Limit *Rate `yaml:"limit"`
+	Limit *rateText `yaml:"limit"`
 	// How many per unit. 0 refuses everything.
 	RequestsPerUnit *int64 `yaml:"requests_per_unit"`
 	// The unit of time that requests are counted over.

@@ -105,7 +105,7 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 		return anyOf("", text(""), &jsonschema.Schema{Type: "number"}, &jsonschema.Schema{Type: "boolean"})
 	}
 	switch t {
-	case reflect.TypeFor[Rate]():
+	case reflect.TypeFor[rateText]():
 		return anyOf("", text(ratePattern), integer())
 	case reflect.TypeFor[span](), reflect.TypeFor[autoSpan](), reflect.TypeFor[unitWord]():
 		return anyOf("", text(spanPattern), &jsonschema.Schema{Const: 0})

@@ -15,22 +15,9 @@ func ParsePeriod(s string) (time.Duration, error) { return period.Parse(s) }
 // FormatPeriod returns d as ParsePeriod reads it, without zeros: "10m", "7d".
 func FormatPeriod(d time.Duration) string { return period.Format(d) }
 
-// Rate is so many units in a period.
-type Rate struct {
-	Count  int64
-	Period time.Duration
-}
-
-// ParseRate reads "100/minute", "100/10m", "5 / 2 days" or "100 per minute".
-// The count may be 0 and may have underscores. The period is zero where there
-// is none, as in "20", which only a concurrency limit can do with.
-func ParseRate(s string) (Rate, error) {
-	n, p, err := period.ParseRate(s)
-	return Rate{Count: n, Period: p}, err
-}
-
-// String returns the rate as it can be written: "100/10m".
-func (r Rate) String() string { return period.FormatRate(r.Count, r.Period) }
+// rateText is a rate as a rules file has it. The count may be 0, and the period zero, which only
+// a concurrency limit can do with.
+type rateText struct{ period.Rate }
 
 // parsePercent reads "10%".
 func parsePercent(s string) (int64, error) {

@@ -22,8 +22,8 @@ const (
 
 var modeNames = []string{"enforce", "shadow", "off"}
 
-// ParseMode returns the mode of a word: enforce, shadow or off.
-func ParseMode(word string) (Mode, error) {
+// parseMode returns the mode of a word: enforce, shadow or off.
+func parseMode(word string) (Mode, error) {
 	if i := slices.Index(modeNames, word); i >= 0 {
 		return Mode(i), nil
 	}
@@ -38,7 +38,7 @@ func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *Mode) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseMode(string(text))
+	*m, err = parseMode(string(text))
 	return err
 }
 

@@ -1,14 +1,24 @@
 package shed_test
 
 import (
+	"encoding"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/shed"
 )
+
+// parsed is a value as a configuration file has it.
+func parsed[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](text string) (v T, err error) {
+	err = P(&v).UnmarshalText([]byte(text))
+	return v, err
+}
 
 func TestParsePriority(t *testing.T) {
 	for i, name := range []string{"critical", "default", "sheddable", "background"} {
@@ -63,8 +73,8 @@ func FuzzParseRate(f *testing.F) {
 		f.Add("7/3" + word)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := shed.ParseRate(s)
-		want, wantErr := rules.ParseRate(s)
+		got, err := parsed[shed.Rate](s)
+		want, wantErr := period.ParseRate(s)
 		possible := wantErr == nil && want.Period > 0 && want.Count >= 1 && want.Count <= 1<<53 && len(s) <= 256
 		if possible != (err == nil) {
 			t.Fatalf("%q: got %v, %v; rules read %v, %v", s, got, err, want, wantErr)
@@ -78,7 +88,7 @@ func FuzzParseRate(f *testing.F) {
 		if got.Count != want.Count || got.Period != want.Period {
 			t.Errorf("%q: got %v, rules read %v", s, got, want)
 		}
-		if again, err := shed.ParseRate(got.String()); err != nil || again != got {
+		if again, err := parsed[shed.Rate](got.String()); err != nil || again != got {
 			t.Errorf("%q is written %s, which is read as %v, %v", s, got, again, err)
 		}
 	})
@@ -86,13 +96,13 @@ func FuzzParseRate(f *testing.F) {
 
 func TestParseShare(t *testing.T) {
 	for n := range 101 {
-		s, err := shed.ParseShare(fmt.Sprintf("%d%%", n))
+		s, err := parsed[shed.Share](fmt.Sprintf("%d%%", n))
 		if err != nil || s != shed.Percent(n) || s.IsZero() || s.String() != fmt.Sprintf("%d%%", n) {
 			t.Errorf("%d%%: got %s, %v", n, s, err)
 		}
 	}
 	for _, s := range []string{"", "%", "20", "101%", "-1%", "1.5%", "x%", "0x1%", strings.Repeat("0", 300) + "%"} {
-		if got, err := shed.ParseShare(s); err == nil || !strings.Contains(err.Error(), "is not a share") {
+		if got, err := parsed[shed.Share](s); err == nil || !strings.Contains(err.Error(), "is not a share") {
 			t.Errorf("%q: got %s, %v", s, got, err)
 		}
 	}

@@ -17,21 +17,21 @@ type Rate struct {
 	Period time.Duration
 }
 
-// ParseRate reads a rate. The count is at least 1.
-func ParseRate(text string) (Rate, error) {
-	n, p, err := period.ParseRate(text)
+// parseRate reads a rate. The count is at least 1.
+func parseRate(text string) (Rate, error) {
+	r, err := period.ParseRate(text)
 	switch {
 	case err != nil:
 		return Rate{}, period.Cured(err)
-	case p == 0:
+	case r.Period == 0:
 		return Rate{}, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(text))
-	case n < 1 || n > weir.MaxCost:
+	case r.Count < 1 || r.Count > weir.MaxCost:
 		return Rate{}, fmt.Errorf("%q: the count must be between 1 and 2^53; to switch a limiter off set its mode to off", clip(text))
 	}
-	return Rate{Count: n, Period: p}, nil
+	return Rate(r), nil
 }
 
-// String returns the rate as ParseRate reads it, empty for none.
+// String returns the rate as it is written, empty for none.
 func (r Rate) String() string {
 	if r == (Rate{}) {
 		return ""
@@ -44,6 +44,6 @@ func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
-	*r, err = ParseRate(string(text))
+	*r, err = parseRate(string(text))
 	return err
 }

@@ -14,8 +14,8 @@ type Share struct{ plusOne int8 }
 // Percent returns a share of n hundredths; n out of range is cut to 0 or 100.
 func Percent(n int) Share { return Share{int8(min(max(n, 0), 100) + 1)} }
 
-// ParseShare reads "20%".
-func ParseShare(text string) (Share, error) {
+// parseShare reads "20%".
+func parseShare(text string) (Share, error) {
 	digits, ok := strings.CutSuffix(strings.TrimSpace(clip(text)), "%")
 	digits = strings.TrimSpace(digits)
 	if !ok || digits == "" {
@@ -42,7 +42,7 @@ func (s Share) or(percent int) Share {
 // percent returns the share in hundredths; 0 if it is not given.
 func (s Share) percent() int64 { return int64(max(s.plusOne-1, 0)) }
 
-// String returns the share as ParseShare reads it, empty if it is not given.
+// String returns the share as parseShare reads it, empty if it is not given.
 func (s Share) String() string {
 	if s.IsZero() {
 		return ""
@@ -55,6 +55,6 @@ func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Share) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseShare(string(text))
+	*s, err = parseShare(string(text))
 	return err
 }

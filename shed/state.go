@@ -181,9 +181,9 @@ func (d *draft) change(name, value string) (err error) {
 			err = fmt.Errorf("%d must be at least 1; to have none set in_flight to off", d.limit)
 		}
 	case limiter >= 0:
-		d.modes[limiter], err = ParseMode(value)
+		d.modes[limiter], err = parseMode(value)
 	case slices.Contains(settingNames, name):
-		d.shares[slices.Index(priorityNames[:], name[len(shareBefore):])], err = ParseShare(value)
+		d.shares[slices.Index(priorityNames[:], name[len(shareBefore):])], err = parseShare(value)
 	default:
 		return fmt.Errorf("unknown setting %q: %s", clip(name), spell.Cure(name, settingNames))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -232,7 +233,7 @@ func (c *keyCmd) override(q *keyQuestion, value string) (err error) {
 		q.End = true
 		return nil
 	}
-	if _, err := rules.ParseRate(value); err != nil {
+	if _, err := period.ParseRate(value); err != nil {
 		return err
 	}
 	if c.Burst < 0 || c.Burst > weir.MaxCost {

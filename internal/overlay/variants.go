@@ -179,7 +179,8 @@ func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }
 
 // zero compiles l as a limit of 0.
 func zero(l *weir.Limit) *weir.Limit {
-	if err := weir.CompileZero(l); err != nil {
+	l.Count, l.Burst, l.Bans = 0, 0, true
+	if err := l.Compile(); err != nil {
 		panic(err) // the algorithm was compiled with this period, and a window takes any
 	}
 	return l

@@ -22,7 +22,7 @@ func TestMeantRate(t *testing.T) {
 		if got != count.want {
 			t.Errorf("%q: %q, want %q", count.text, got, count.want)
 		}
-		if _, _, err := period.ParseRate(got); err != nil {
+		if _, err := period.ParseRate(got); err != nil {
 			t.Errorf("%q: %v", got, err)
 		}
 	}

@@ -156,28 +156,37 @@ func Format(d time.Duration) string {
 	return b.String()
 }
 
+// Rate is so many units in a period. The period is zero where there is none.
+type Rate struct {
+	Count  int64
+	Period time.Duration
+}
+
+// String returns the rate as ParseRate reads it: "100/10m".
+func (r Rate) String() string { return FormatRate(r.Count, r.Period) }
+
 // ParseRate reads "100/minute", "100/10m", "5 / 2 days" or "100 per minute". The
 // count may be 0 and may have underscores. The period is zero where there is
 // none, as in "20". The error may be a *UnitError.
-func ParseRate(s string) (count int64, period time.Duration, err error) {
+func ParseRate(s string) (r Rate, err error) {
 	if len(s) > maxText {
-		return 0, 0, fmt.Errorf("%q is too long for a limit: write it like 100/minute", clip(s))
+		return r, fmt.Errorf("%q is too long for a limit: write it like 100/minute", clip(s))
 	}
 	before, after, ok := strings.Cut(s, "/")
 	if !ok {
 		before, after, ok = strings.Cut(s, " per ")
 	}
-	count, err = Count(strings.TrimSpace(before))
+	r.Count, err = Count(strings.TrimSpace(before))
 	if errors.Is(err, errLarge) {
-		return 0, 0, err
+		return Rate{}, err
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(s))
+		return Rate{}, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(s))
 	}
 	if ok {
-		period, err = Parse(after)
+		r.Period, err = Parse(after)
 	}
-	return count, period, err
+	return r, err
 }
 
 // FormatTTL is Format for how long something lives: "1m", where a rate has minute.

@@ -11,16 +11,9 @@ import (
 	"github.com/weirlimit/weir/internal/micros"
 )
 
-// Forgetter is a store whose keys can be forgotten one by one.
-type Forgetter interface {
-	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
-}
-
-// ErrNoForget is returned by Forget where the store of a region cannot forget single keys.
-var ErrNoForget = errors.New("region: the store cannot forget single keys")
-
 // Forget makes a key as if never seen, in all regions if they count it together. It
-// reports whether anything was known of it. The error is ErrNoForget or of a store.
+// reports whether anything was known of it. The error is of a store, or is errors.ErrUnsupported
+// where the store of a region cannot forget single keys.
 func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
 	r, err := s.of(&weir.Op{Key: key, Limit: l, Cost: 1})
 	if err != nil {
@@ -39,10 +32,12 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 }
 
 func forget(ctx context.Context, store weir.Store, key string, l *weir.Limit) (bool, error) {
-	if f, ok := store.(Forgetter); ok {
+	if f, ok := store.(interface {
+		Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
+	}); ok {
 		return f.Forget(ctx, key, l)
 	}
-	return false, ErrNoForget
+	return false, fmt.Errorf("region: the store cannot forget single keys: %w", errors.ErrUnsupported)
 }
 
 // ReadDocument implements documents.Board by the region's own store, which need not be

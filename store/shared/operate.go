@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
@@ -14,16 +15,13 @@ type Forgetter interface {
 	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
 }
 
-// ErrNoForget is returned where the store that counts a key cannot forget single ones.
-var ErrNoForget = errors.New("shared: the store cannot forget single keys")
-
 // Forget makes key under l as if never seen, if the store that counts it is a
 // [Forgetter], and reports whether anything was known of it. What this node holds and
 // remembers of the key goes at once. Other nodes draw from what they hold until their lots
 // end, on top of the new count, and forget refusals within a second. What was fetched is
 // not given back: it was of the old count.
 //
-// It returns ErrNoForget, weir.ErrClosed, the end of ctx, or the error of the store that
+// It returns errors.ErrUnsupported, weir.ErrClosed, the end of ctx, or the error of the store that
 // counts the key; nothing is promised of the count then.
 func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
 	if s.closed.Load() {
@@ -39,7 +37,7 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, er
 	}
 	f, ok := at.(Forgetter)
 	if !ok {
-		return false, ErrNoForget
+		return false, fmt.Errorf("shared: the store cannot forget single keys: %w", errors.ErrUnsupported)
 	}
 	held, err := s.forgetHeld(ctx, key, l)
 	if err != nil {

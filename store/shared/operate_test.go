@@ -26,7 +26,7 @@ func TestStoreThatCannotForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, able := store.(documents.Board)
-		if _, err := s.Forget(t.Context(), "k", l); errors.Is(err, shared.ErrNoForget) == able {
+		if _, err := s.Forget(t.Context(), "k", l); errors.Is(err, errors.ErrUnsupported) == able {
 			t.Errorf("able %t: Forget: %v", able, err)
 		}
 		if _, err := s.ReadDocument(t.Context(), "doc", 0); errors.Is(err, documents.ErrNoBoard) == able {

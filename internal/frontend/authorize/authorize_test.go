@@ -75,11 +75,7 @@ func (b beside) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 }
 
 func TestShed(t *testing.T) {
-	rate, err := shed.ParseRate("2/hour")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := shed.New(shed.Options{FleetShare: shed.FleetOptions{Limit: rate}})
+	s, err := shed.New(shed.Options{FleetShare: shed.FleetOptions{Limit: shed.Rate{Count: 2, Period: time.Hour}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (c *columns) append(b []byte) []byte {
 		b, at = wire.Begin(b, fieldLimits)
 		b, in = wire.Begin(b, 1)
 		b = wire.AppendText(b, 1, text(l.Name))
-		if !weir.RefusesAll(l) {
+		if !l.RefusesAll() {
 			b = wire.AppendVarint(b, 2, uint64(l.Count))
 			b = wire.AppendVarint(b, 3, uint64(l.Burst))
 			b = wire.AppendVarint(b, 4, uint64(micros.Of(l.Period)))

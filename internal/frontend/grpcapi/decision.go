@@ -60,7 +60,7 @@ func limit(l *weir.Limit) *weirpb.Limit {
 	if l == nil {
 		return nil
 	}
-	if weir.RefusesAll(l) {
+	if l.RefusesAll() {
 		return &weirpb.Limit{Name: text(l.Name)}
 	}
 	return &weirpb.Limit{Name: text(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: micros.Of(l.Period), Algorithm: l.Algorithm.Name()}

@@ -77,7 +77,7 @@ func appendLimit(b []byte, l *weir.Limit) []byte {
 		return append(b, "null"...)
 	}
 	b = appendText(append(b, `{"name":`...), l.Name)
-	if weir.RefusesAll(l) {
+	if l.RefusesAll() {
 		return append(b, '}')
 	}
 	b = appendInt(b, `,"count":`, l.Count)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -143,7 +144,7 @@ func (o *overrides) override(r *http.Request, q *query) error {
 
 // readNumbers reads the rate and burst of q, which are to be those of l for a key.
 func readNumbers(q *query, l *weir.Limit) (overlay.Numbers, error) {
-	rate, err := rules.ParseRate(q.rate)
+	rate, err := period.ParseRate(q.rate)
 	isLease := l.Traits()&weir.Leases != 0
 	takers := rules.Takers("burst")
 	switch {

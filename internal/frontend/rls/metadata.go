@@ -26,7 +26,7 @@ func appendMetadata(b []byte, d weir.Decision, g weir.Guarantee) []byte {
 	b = appendBool(b, "allowed", d.Allowed())
 	if d.Limit != nil {
 		b = appendString(b, "limit", text(d.Limit.Name))
-		if !weir.RefusesAll(d.Limit) {
+		if !d.Limit.RefusesAll() {
 			b = appendString(b, "algorithm", d.Limit.Algorithm.Name())
 		}
 	}

@@ -37,7 +37,7 @@ func (w words) refOf(l *weir.Limit) LimitRef {
 	s, ok := w[l.Counters()]
 	if !ok {
 		s.Rule = figures.Scope(l.Scope) // of a rule that is gone, or of none
-		if domain, key, ok := strings.Cut(strings.TrimSuffix(s.Rule, " banned"), "/"); ok && weir.RefusesAll(l) {
+		if domain, key, ok := strings.Cut(strings.TrimSuffix(s.Rule, " banned"), "/"); ok && l.RefusesAll() {
 			s.Domain, s.Rule = domain, key
 		}
 	}
@@ -48,7 +48,7 @@ func (w words) refOf(l *weir.Limit) LimitRef {
 // LimitRefOf returns the place of a limit.
 func LimitRefOf(s limits.Ref) LimitRef {
 	l := s.Limit
-	if weir.RefusesAll(l) {
+	if l.RefusesAll() {
 		return LimitRef{Name: s.Name()}
 	}
 	return LimitRef{
