@@ -25,7 +25,7 @@ type Adjustment struct {
 	Header string
 }
 
-func (s *Adjustment) check(l *Limit) error {
+func (s *Adjustment) checkForLimit(l *Limit) error {
 	switch t := l.Algorithm.Traits(); {
 	case s == nil:
 		return nil
@@ -43,8 +43,8 @@ func (s *Adjustment) check(l *Limit) error {
 	return nil
 }
 
-// cost returns what the request that was charged spent costs after all.
-func (s *Adjustment) cost(res *Result, spent int64) int64 {
+// finalCost returns what the request that was charged spent costs after all.
+func (s *Adjustment) finalCost(res *Result, spent int64) int64 {
 	least := int64(0)
 	switch {
 	case res.Code == ClientGone: // else clients that hang up in time would never be counted

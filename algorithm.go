@@ -164,8 +164,8 @@ const (
 	Refills
 )
 
-// check returns an error if an algorithm lacks the methods that its traits promise.
-func (t Traits) check(a Algorithm) error {
+// checkMethods returns an error if an algorithm lacks the methods that its traits promise.
+func (t Traits) checkMethods(a Algorithm) error {
 	_, grows := a.(Grower)
 	_, shapes := a.(Shaper)
 	_, lends := a.(Lender)

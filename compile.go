@@ -21,7 +21,7 @@ func (l *Limit) Compile() error {
 		l.Count = 1 // Prepare knows no limit of 0
 		defer func() { l.Count, l.Burst, l.Envelope = 0, 0, 0 }()
 	}
-	if err := l.check(); err != nil {
+	if err := l.checkSettings(); err != nil {
 		return err
 	}
 	if l.Burst == 0 {
@@ -38,7 +38,7 @@ func (l *Limit) Compile() error {
 		l.Scope = l.Name
 	}
 	l.traits = l.Algorithm.Traits()
-	if err := l.traits.check(l.Algorithm); err != nil {
+	if err := l.traits.checkMethods(l.Algorithm); err != nil {
 		return fmt.Errorf("limit %q: %w", l.Name, err)
 	}
 	if err := l.Algorithm.Prepare(l); err != nil {
@@ -50,7 +50,7 @@ func (l *Limit) Compile() error {
 	if l.counters == nil {
 		l.counters = NewCounters()
 	}
-	l.isSimple = l.Mode.simple()
+	l.isSimple = l.Mode.makesOneOp()
 	l.sources = new([numSources]atomic.Pointer[Limit])
 	l.compiled = true
 	err := l.compileMode()
@@ -70,7 +70,7 @@ func (l *Limit) Compile() error {
 	return err
 }
 
-func (l *Limit) check() error {
+func (l *Limit) checkSettings() error {
 	switch {
 	case l.Algorithm == nil:
 		return fmt.Errorf("limit %q: no algorithm", l.Name)
@@ -83,13 +83,13 @@ func (l *Limit) check() error {
 	case l.Period > MaxPeriod:
 		return fmt.Errorf("limit %q: period %s must be at most %s", l.Name, l.Period, MaxPeriod)
 	}
-	if err := l.Adjustment.check(l); err != nil {
+	if err := l.Adjustment.checkForLimit(l); err != nil {
 		return err
 	}
 	if err := l.checkConsistency(); err != nil {
 		return err
 	}
-	return l.Mode.check(l)
+	return l.Mode.checkForLimit(l)
 }
 
 // compileMode builds the limits that stand behind a mode: the lower threshold
@@ -110,7 +110,7 @@ func (l *Limit) compileMode() error {
 		l.soft = derive("\x1fsoft", l.Count, l.Burst)
 		errs = append(errs, l.soft.Compile())
 		// The limit itself becomes the hard threshold above it.
-		count, burst := raise(l.Count, l.Excess), raise(l.Burst, l.Excess)
+		count, burst := addPercent(l.Count, l.Excess), addPercent(l.Burst, l.Excess)
 		l.Count, l.Burst = count, burst
 		errs = append(errs, l.Algorithm.Prepare(l))
 	}
@@ -139,8 +139,8 @@ func (l *Limit) compileMode() error {
 	return errors.Join(errs...)
 }
 
-// raise returns n and percent more, rounded down.
-func raise(n, percent int64) int64 {
+// addPercent returns n and percent more, rounded down.
+func addPercent(n, percent int64) int64 {
 	if n > MaxCost/(100+percent) {
 		return min(n+n/100*percent, MaxCost)
 	}

@@ -50,7 +50,7 @@ func (l *Limit) Overshoot() int64 {
 // LeaseTTL returns how long units of l that were fetched ahead may be spent, in
 // whole microseconds.
 func (l *Limit) LeaseTTL() time.Duration {
-	refill := l.refill()
+	refill := l.refillTime()
 	ttl := l.Consistency.LeaseTTL
 	if ttl == 0 {
 		most := time.Second
@@ -73,8 +73,8 @@ func (l *Limit) Inflow() int64 {
 	return int64(q)
 }
 
-// refill returns how long Burst units take to flow back.
-func (l *Limit) refill() time.Duration {
+// refillTime returns how long Burst units take to flow back.
+func (l *Limit) refillTime() time.Duration {
 	hi, lo := bits.Mul64(uint64(l.Burst), uint64(l.Period))
 	if hi >= uint64(l.Count) {
 		return Forever

@@ -25,11 +25,11 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	var err error
 	if r.took = 0; len(l.observers) > 0 && r.isTimed() {
 		began := time.Now()
-		if d, err = l.decide(ctx, r); err == nil {
+		if d, err = l.decideRequest(ctx, r); err == nil {
 			r.took = max(time.Since(began), 1)
 		}
 	} else {
-		d, err = l.decide(ctx, r)
+		d, err = l.decideRequest(ctx, r)
 	}
 	if end != nil {
 		end(d, err)
@@ -46,7 +46,7 @@ func (r *Request) isTimed() bool {
 	return r.turn%LatencyEvery == 0
 }
 
-func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
+func (l *Limiter) decideRequest(ctx context.Context, r *Request) (Decision, error) {
 	if r.Verb > Force {
 		r.ops = r.ops[:0]
 		return Decision{}, ErrVerb
@@ -57,11 +57,11 @@ func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
 	if len(ops) == 0 {
 		return l.unlimited(r)
 	}
-	return l.take(ctx, r)
+	return l.decideOps(ctx, r)
 }
 
-// take decides r by its ops.
-func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
+// decideOps decides r by its ops.
+func (l *Limiter) decideOps(ctx context.Context, r *Request) (Decision, error) {
 	denied := false
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -74,7 +74,7 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 		denied = denied || o.Role == Deny
 	}
 	if denied {
-		return l.deny(r.ops), nil
+		return l.answerDenied(r.ops), nil
 	}
 	var err error
 	if r.Mark == nil {
@@ -97,19 +97,19 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	} else if r.AcceptDelay != nil {
 		if delay := r.Delay(); delay > 0 {
 			if wait := r.AcceptDelay(ctx, delay); wait != 0 {
-				if d, err = l.refuse(ctx, r, delay, wait); err != nil {
+				if d, err = l.refuseDelayed(ctx, r, delay, wait); err != nil {
 					return r.undecided(err)
 				}
 			}
 		}
 	}
-	count(r.ops)
+	countOutcomes(r.ops)
 	return d, nil
 }
 
-// refuse refuses a request that does not wait for its delay: the limit that delays
+// refuseDelayed refuses a request that does not wait for its delay: the limit that delays
 // it for so long refuses, and what was charged is given back.
-func (l *Limiter) refuse(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
+func (l *Limiter) refuseDelayed(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer stop()
 	if err := l.Cancel(ctx, r); err != nil {
@@ -162,9 +162,9 @@ func clearAnswers(ops []Op) {
 	}
 }
 
-// deny answers ops of which some refuse without being asked: the one that refuses
+// answerDenied answers ops of which some refuse without being asked: the one that refuses
 // longest speaks.
-func (l *Limiter) deny(ops []Op) Decision {
+func (l *Limiter) answerDenied(ops []Op) Decision {
 	var d Decision
 	for i := range ops {
 		if o := &ops[i]; o.Role == Deny {
@@ -172,7 +172,7 @@ func (l *Limiter) deny(ops []Op) Decision {
 				o.Outcome = Refused
 				o.Decision.Limit.counters.Add(Refused)
 			}
-			if d.Limit == nil || longer(o.Decision, d) {
+			if d.Limit == nil || refusesLonger(o.Decision, d) {
 				d = o.Decision
 			}
 		}

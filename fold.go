@@ -28,7 +28,7 @@ func Fold(ops []Op) Decision {
 			continue
 		}
 		if !o.Decision.Allowed() && o.Verb != Force {
-			if refused == nil || longer(o.Decision, refused.Decision) {
+			if refused == nil || refusesLonger(o.Decision, refused.Decision) {
 				refused = o
 			}
 			continue
@@ -40,11 +40,11 @@ func Fold(ops []Op) Decision {
 	}
 	switch {
 	case refused != nil:
-		return refused.spoken()
+		return refused.withoutHeadroom()
 	case undecided:
 		return Decision{}
 	case tightest != nil:
-		d := tightest.spoken()
+		d := tightest.withoutHeadroom()
 		// A forced cost has passed whatever the limit thought of it.
 		d.RetryAfter = 0
 		return d
@@ -62,9 +62,9 @@ func passUnasked(ops []Op) {
 	}
 }
 
-// spoken is the op's decision as its request hears it: units kept for others
+// withoutHeadroom is the op's decision as its request hears it: units kept for others
 // do not remain for this one.
-func (o *Op) spoken() Decision {
+func (o *Op) withoutHeadroom() Decision {
 	d := o.Decision
 	d.Remaining = max(d.Remaining-o.Headroom, 0)
 	return d
@@ -79,14 +79,14 @@ func speaker(ops []Op, i int) *Op {
 		return own
 	}
 	pool := &ops[i+1]
-	if pool.Borrowed || pool.Decision.Allowed() || longer(own.Decision, pool.Decision) {
+	if pool.Borrowed || pool.Decision.Allowed() || refusesLonger(own.Decision, pool.Decision) {
 		return pool
 	}
 	return own
 }
 
-// longer reports whether a is refused for longer than b.
-func longer(a, b Decision) bool {
+// refusesLonger reports whether a is refused for longer than b.
+func refusesLonger(a, b Decision) bool {
 	if a.RetryAfter == Never || b.RetryAfter == Never {
 		return a.RetryAfter == Never && b.RetryAfter != Never
 	}
@@ -157,8 +157,8 @@ func outcome(ops []Op, i int) Outcome {
 	return Uncounted
 }
 
-// count fills in the outcomes of the decided ops, and counts them.
-func count(ops []Op) {
+// countOutcomes fills in the outcomes of the decided ops, and counts them.
+func countOutcomes(ops []Op) {
 	for i := range ops {
 		o := &ops[i]
 		o.Outcome = outcome(ops, i)

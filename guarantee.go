@@ -72,9 +72,9 @@ func (s *Source) UnmarshalText(word []byte) error {
 	return nil
 }
 
-// early reports whether decisions from s can refuse what the algorithm's definition
+// mayRefuseEarly reports whether decisions from s can refuse what the algorithm's definition
 // would allow.
-func (s Source) early() bool {
+func (s Source) mayRefuseEarly() bool {
 	switch s {
 	case FromStore, FromCache, FromLocal, FromLastKnown, FailedOpen, FromSuccessor:
 		return false
@@ -132,7 +132,7 @@ func (g Guarantee) String() string {
 		parts = append(parts, "may admit any number too many")
 	case g.OverAdmit > 0:
 		parts = append(parts, fmt.Sprintf("may admit %d too many", g.OverAdmit))
-	case g.Source.early():
+	case g.Source.mayRefuseEarly():
 		parts = append(parts, "may refuse early")
 	}
 	switch {

@@ -133,18 +133,18 @@ type compilation struct {
 }
 
 // PerSecond returns a limit of count units per second.
-func PerSecond(count int64, a Algorithm) *Limit { return per(count, time.Second, a) }
+func PerSecond(count int64, a Algorithm) *Limit { return newLimit(count, time.Second, a) }
 
 // PerMinute returns a limit of count units per minute.
-func PerMinute(count int64, a Algorithm) *Limit { return per(count, time.Minute, a) }
+func PerMinute(count int64, a Algorithm) *Limit { return newLimit(count, time.Minute, a) }
 
 // PerHour returns a limit of count units per hour.
-func PerHour(count int64, a Algorithm) *Limit { return per(count, time.Hour, a) }
+func PerHour(count int64, a Algorithm) *Limit { return newLimit(count, time.Hour, a) }
 
 // PerDay returns a limit of count units per 24 hours.
-func PerDay(count int64, a Algorithm) *Limit { return per(count, 24*time.Hour, a) }
+func PerDay(count int64, a Algorithm) *Limit { return newLimit(count, 24*time.Hour, a) }
 
-func per(count int64, period time.Duration, a Algorithm) *Limit {
+func newLimit(count int64, period time.Duration, a Algorithm) *Limit {
 	return &Limit{Algorithm: a, Count: count, Period: period}
 }
 

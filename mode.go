@@ -40,14 +40,14 @@ type Mode struct {
 	Headroom []int64
 }
 
-// simple reports whether a request meets a limit of the mode as one op, in the
+// makesOneOp reports whether a request meets a limit of the mode as one op, in the
 // role Enforce.
-func (m *Mode) simple() bool {
+func (m *Mode) makesOneOp() bool {
 	return m.Excess == 0 && m.Pool == nil && !m.Shadow && (m.Rollout == 0 || m.Rollout == 100) &&
 		!m.Penalize && m.Ban == nil
 }
 
-func (m *Mode) check(l *Limit) error {
+func (m *Mode) checkForLimit(l *Limit) error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("limit %q: "+format, append([]any{l.Name}, args...)...))

@@ -209,16 +209,16 @@ func (o *Op) Commit() Verb {
 }
 
 // Undo returns the op that gives back cost units of what o charged.
-func (o *Op) Undo(cost int64) Op { return o.undo(cost, 0) }
+func (o *Op) Undo(cost int64) Op { return o.undoBeyondKept(cost, 0) }
 
 // UndoRest is Undo for an op of which nothing else is given back: its first units
 // are kept and those that are given back were its last. So a bucket, to which the
 // first ones have flowed back before, gets more of them. It must be called once.
-func (o *Op) UndoRest(cost int64) Op { return o.undo(cost, o.Cost-cost) }
+func (o *Op) UndoRest(cost int64) Op { return o.undoBeyondKept(cost, o.Cost-cost) }
 
-// undo returns the op that gives back cost units of what o charged, which were
+// undoBeyondKept returns the op that gives back cost units of what o charged, which were
 // charged after the first kept ones.
-func (o *Op) undo(cost, kept int64) Op {
+func (o *Op) undoBeyondKept(cost, kept int64) Op {
 	u := Op{Key: o.Key, Limit: o.Limit, Cost: cost, ID: o.ID, Role: Always, Verb: Refund, NewLease: o.NewLease}
 	if o.Limit.traits&Leases != 0 {
 		return u

@@ -79,7 +79,7 @@ func (l *Limiter) Adjust(ctx context.Context, r *Request, res Result) error {
 		if s == nil {
 			continue
 		}
-		switch cost := s.cost(&res, o.Cost); {
+		switch cost := s.finalCost(&res, o.Cost); {
 		case cost < o.Cost:
 			ops = append(ops, o.UndoRest(o.Cost-cost))
 		case cost > o.Cost:

@@ -112,7 +112,7 @@ func (r *Request) Key(parts ...string) string {
 	case len(parts) == 1:
 		return parts[0]
 	case len(parts) == 2 && len(parts[0]) < 10:
-		return r.join(parts[0], parts[1])
+		return r.joinTwoParts(parts[0], parts[1])
 	}
 	from := len(r.buf)
 	buf := r.buf
@@ -155,9 +155,9 @@ func (r *Request) KeyOf(d *Descriptor) string {
 	}
 }
 
-// join is Key of two parts, the first shorter than ten bytes, as most keys of several
+// joinTwoParts is Key of two parts, the first shorter than ten bytes, as most keys of several
 // are.
-func (r *Request) join(a, b string) string {
+func (r *Request) joinTwoParts(a, b string) string {
 	from, size := len(r.buf), len(a)+len(b)+3
 	r.buf = slices.Grow(r.buf, size)[:from+size]
 	key := r.buf[from:]
@@ -254,7 +254,7 @@ func (r *Request) Guarantee() Guarantee {
 func speaking(ops []Op) *Limit {
 	var d Decision
 	for i := range ops {
-		if o := &ops[i]; o.Role == Deny && (d.Limit == nil || longer(o.Decision, d)) {
+		if o := &ops[i]; o.Role == Deny && (d.Limit == nil || refusesLonger(o.Decision, d)) {
 			d = o.Decision
 		}
 	}

@@ -91,7 +91,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 		countOne(limit, d)
 	}
 	if len(l.observers) > 0 {
-		l.notify(key, limit, cost, d, err)
+		l.notifyObservers(key, limit, cost, d, err)
 	}
 	return d, err
 }
@@ -104,15 +104,15 @@ func (l *Limiter) takeMode(ctx context.Context, key string, limit *Limit, cost i
 	r.entries = append(r.entries[:0], Entry{"key", key})
 	r.takeEntries(cost)
 	r.ops = limit.Append(r.ops, key, cost, r)
-	d, err := l.take(ctx, r)
+	d, err := l.decideOps(ctx, r)
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
 	}
 	return d, err
 }
 
-// notify tells observers of a decision that was made without ops.
-func (l *Limiter) notify(key string, limit *Limit, cost int64, d Decision, err error) {
+// notifyObservers tells observers of a decision that was made without ops.
+func (l *Limiter) notifyObservers(key string, limit *Limit, cost int64, d Decision, err error) {
 	r := l.Acquire()
 	o := Op{Key: key, Limit: limit, Cost: cost, Answer: Answer{Decision: d, Charged: d.Allowed() && cost > 0}}
 	if cost == 0 {

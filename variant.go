@@ -15,7 +15,7 @@ import (
 //
 // The limit must be compiled; the variant is.
 func (l *Limit) Variant(count int64, period time.Duration, burst int64) (*Limit, error) {
-	return vary(l, count, period, burst, l.Mode)
+	return makeVariant(l, count, period, burst, l.Mode)
 }
 
 // Enforced returns the limit enforced for percent of its keys, as Mode.Rollout
@@ -31,11 +31,11 @@ func (l *Limit) Enforced(percent int64) (*Limit, error) {
 	was := l.Clone()
 	m := l.Mode
 	m.Shadow, m.Rollout = percent == 0, percent
-	return vary(l, was.Count, was.Period, was.Burst, m)
+	return makeVariant(l, was.Count, was.Period, was.Burst, m)
 }
 
-// vary returns l with other numbers and another mode.
-func vary(l *Limit, count int64, period time.Duration, burst int64, mode Mode) (*Limit, error) {
+// makeVariant returns l with other numbers and another mode.
+func makeVariant(l *Limit, count int64, period time.Duration, burst int64, mode Mode) (*Limit, error) {
 	if count < 1 || count > MaxCost {
 		return nil, fmt.Errorf("limit %q: count %d must be between 1 and 2^53", l.Name, count)
 	}
@@ -46,10 +46,10 @@ func vary(l *Limit, count int64, period time.Duration, burst int64, mode Mode) (
 		v.Phase %= period
 	}
 	if v.Ceiling > 0 {
-		v.Ceiling = max(scale(v.Ceiling, count, was.Count), count)
+		v.Ceiling = max(scaleUnits(v.Ceiling, count, was.Count), count)
 	}
 	if v.Consistency.MaxOvershoot > 0 {
-		v.Consistency.MaxOvershoot = scale(v.Consistency.MaxOvershoot, count, was.Count)
+		v.Consistency.MaxOvershoot = scaleUnits(v.Consistency.MaxOvershoot, count, was.Count)
 	}
 	if v.Headroom != nil {
 		most := count
@@ -58,7 +58,7 @@ func vary(l *Limit, count int64, period time.Duration, burst int64, mode Mode) (
 		}
 		v.Headroom = slices.Clone(v.Headroom)
 		for i, r := range v.Headroom {
-			v.Headroom[i] = scale(r, most, was.Burst)
+			v.Headroom[i] = scaleUnits(r, most, was.Burst)
 		}
 	}
 	if b := l.Ban; b != nil {
@@ -76,8 +76,8 @@ func (l *Limit) Part(p Part) *Limit {
 	return [...]*Limit{PartLimit: l, PartBan: l.Ban, PartCeiling: l.ceiling, PartThreshold: l.soft, PartPool: l.Pool}[p]
 }
 
-// scale returns n times to divided by from, rounded down and at most MaxCost.
-func scale(n, to, from int64) int64 {
+// scaleUnits returns n times to divided by from, rounded down and at most MaxCost.
+func scaleUnits(n, to, from int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(to))
 	if hi >= uint64(from) {
 		return MaxCost

@@ -2,14 +2,14 @@ package algorithm
 
 import "github.com/weirlimit/weir"
 
-// carry is the Carry between rows that are read in two ways, as the algorithm or a period
+// carryByForce is the Carry between rows that are read in two ways, as the algorithm or a period
 // has changed: the units of the old row are forced on the new one, each at the latest
 // instant at which it may have been spent. So an interval under l counts all of them that it
 // can have seen, and none whose time is over.
 //
 // The old row says more than the new one can keep, as when it was spent within a longer
 // period: it is not whole.
-func carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
+func carryByForce(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
 	was.Algorithm.(weir.Carrier).Spent(old, was, now, func(at, units int64) {
 		if l.Layout == bucketLayout {
 			// A bucket is owed a full one at most: it counts no period that would end.

@@ -113,17 +113,17 @@ func (concurrency) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision 
 	case a.Verb == weir.Refund:
 		if allowed {
 			s.release()
-			s.save(cells)
+			s.saveStamp(cells)
 		}
 	case s.charges(l, a):
 		s.acquire(a, a.Now+l.Const[windowPeriod])
-		s.save(cells)
+		s.saveStamp(cells)
 	}
 	return s.describe(l, a, allowed)
 }
 
-// others returns the units in use by leases other than the one asked about.
-func (s *leases) others() int64 {
+// unitsOfOthers returns the units in use by leases other than the one asked about.
+func (s *leases) unitsOfOthers() int64 {
 	if s.held < 0 {
 		return s.inUse
 	}
@@ -141,7 +141,7 @@ func (s *leases) allows(l *weir.Limit, a weir.Ask) bool {
 	case s.held >= 0 && a.Cost <= s.cells[s.held+leaseUnits]:
 		return true
 	}
-	return a.Cost <= l.Count-s.others()
+	return a.Cost <= l.Count-s.unitsOfOthers()
 }
 
 // charges reports whether the ask takes or renews a lease.
@@ -197,8 +197,8 @@ func (s *leases) acquire(a weir.Ask, expiry int64) {
 	s.held = at
 }
 
-// save sets the row's stamp.
-func (s *leases) save(row []int64) {
+// saveStamp sets the row's stamp.
+func (s *leases) saveStamp(row []int64) {
 	row[0] = 0
 	if s.end > 0 {
 		row[0] = s.cells[s.end-leaseCells+leaseExpiry] << weir.FractionBits
@@ -218,7 +218,7 @@ func (s *leases) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 	if a.Verb == weir.Refund || a.Cost > l.Count || a.ID == 0 && a.Verb != weir.Peek {
 		return d
 	}
-	over := a.Cost + s.others() - l.Count
+	over := a.Cost + s.unitsOfOthers() - l.Count
 	for i := s.live; i < s.end; i += leaseCells {
 		if i == s.held {
 			continue

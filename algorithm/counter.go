@@ -21,7 +21,7 @@ func loadCounter(cells []int64, now int64) counter {
 	return c
 }
 
-func (c *counter) save(cells []int64) {
+func (c *counter) saveCells(cells []int64) {
 	cells[0], cells[1] = c.end<<weir.FractionBits, c.count
 }
 
@@ -33,7 +33,7 @@ func (c *counter) allows(l *weir.Limit, a weir.Ask) bool {
 // spend counts cost units until c.end.
 func (c *counter) spend(cells []int64, cost int64) {
 	c.count = addUnits(c.count, cost, weir.MaxCost)
-	c.save(cells)
+	c.saveCells(cells)
 }
 
 // refund takes cost units off the count.
@@ -42,7 +42,7 @@ func (c *counter) refund(cells []int64, cost int64) {
 	if c.count == 0 {
 		c.end = 0
 	}
-	c.save(cells)
+	c.saveCells(cells)
 }
 
 // describe tells what is left, and that a refused cost has to wait until all is
@@ -66,7 +66,7 @@ func (c *counter) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decisio
 func describeCounter(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
 	var cells [2]int64
 	c := counter{end: state[0], count: state[1]}
-	c.save(cells[:])
+	c.saveCells(cells[:])
 	return describeCells(cells[:], l, a, allowed)
 }
 

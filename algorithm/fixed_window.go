@@ -105,7 +105,7 @@ func (c *counter) admitFixed(cells []int64, l *weir.Limit, a weir.Ask) bool {
 
 // Carry implements weir.Carrier.
 func (fixedWindow) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
-	return carry(cells, l, old, was, now)
+	return carryByForce(cells, l, old, was, now)
 }
 
 // Spent implements weir.Carrier. Of a period that reaches into the window before it knows

@@ -126,14 +126,14 @@ func (gcra) Prepare(l *weir.Limit) error {
 		return err
 	}
 	l.Const[gcraCost] = l.Burst
-	bound(l)
+	fillBound(l)
 	// Burst at once, then Count over the period.
 	l.Envelope = l.Burst + l.Count
 	return nil
 }
 
-// bound fills what depends on the full span.
-func bound(l *weir.Limit) {
+// fillBound fills what depends on the full span.
+func fillBound(l *weir.Limit) {
 	c := &l.Const
 	c[gcraMost] = 2 * (c[gcraFull] + 1)
 	l.Price = fmt.Sprintf("%d/%d, %d", c[gcraParts], c[gcraTime], c[gcraMost])
@@ -145,13 +145,13 @@ func prepareGCRA(l *weir.Limit) error {
 	divisor := gcd(l.Count, period)
 	c := &l.Const
 	c[gcraParts], c[gcraTime] = l.Count/divisor, period/divisor
-	q, r, ok := span(l, l.Burst)
+	q, r, ok := spanOfUnits(l, l.Burst)
 	if !ok || q >= maxSpan/2 {
 		return fmt.Errorf("%d units at %d per %s take more than %d years to flow back: lower the burst or raise the rate",
 			l.Burst, l.Count, l.Period, int64(maxSpan/2)/int64(366*24*time.Hour/time.Microsecond))
 	}
 	c[gcraFull], c[gcraFullPart] = q, r
-	c[gcraUnit], c[gcraUnitPart], _ = span(l, 1)
+	c[gcraUnit], c[gcraUnitPart], _ = spanOfUnits(l, 1)
 	l.Cells, l.Layout = 1, bucketLayout
 	if c[gcraParts] > oneWordParts {
 		l.Cells = 2
@@ -159,9 +159,9 @@ func prepareGCRA(l *weir.Limit) error {
 	return nil
 }
 
-// span returns how long n units take to flow back: q microseconds and r parts.
+// spanOfUnits returns how long n units take to flow back: q microseconds and r parts.
 // It reports false when that exceeds maxSpan.
-func span(l *weir.Limit, n int64) (q, r int64, ok bool) {
+func spanOfUnits(l *weir.Limit, n int64) (q, r int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(n), uint64(l.Const[gcraTime]))
 	if hi >= uint64(l.Const[gcraParts]) {
 		return maxSpan, 0, false
@@ -184,13 +184,13 @@ func gcd(a, b int64) int64 {
 // untouched again, us microseconds and part/gcraParts of one.
 type tat struct{ us, part int64 }
 
-// load reads a row: never earlier than now, and never later than its lead allows: that
+// loadRow reads a row: never earlier than now, and never later than its lead allows: that
 // of the limit, unless more was owed before a change.
 //
 // The latter holds by itself in normal running. When the clock went back it does not,
 // and the row is mended at once: else the bound would move along with the clock, and a
 // key stay locked out for as long as the clock went back.
-func load(cells []int64, l *weir.Limit, now int64) (t tat, lead int64) {
+func loadRow(cells []int64, l *weir.Limit, now int64) (t tat, lead int64) {
 	t.us, lead = cells[0]>>weir.FractionBits, l.Const[gcraMost]
 	if l.Cells == 1 {
 		t.part = cells[0] & (1<<weir.FractionBits - 1)
@@ -211,13 +211,13 @@ func load(cells []int64, l *weir.Limit, now int64) (t tat, lead int64) {
 		return tat{us: now}, l.Const[gcraMost]
 	case t.us >= latest:
 		t = tat{us: latest}
-		save(cells, l, t, now, lead)
+		saveRow(cells, l, t, now, lead)
 	}
 	return t, lead
 }
 
-// save writes t to a row.
-func save(cells []int64, l *weir.Limit, t tat, now, lead int64) {
+// saveRow writes t to a row.
+func saveRow(cells []int64, l *weir.Limit, t tat, now, lead int64) {
 	if t.us-now > l.Const[gcraMost] {
 		t = tat{us: t.us - 1 + min(t.part, 1), part: weir.MaxCost + lead}
 		if l.Cells == 1 {
@@ -233,7 +233,7 @@ func save(cells []int64, l *weir.Limit, t tat, now, lead int64) {
 	cells[1] = t.part
 }
 
-func (t tat) add(l *weir.Limit, q, r int64) tat {
+func (t tat) addSpan(l *weir.Limit, q, r int64) tat {
 	t.us += q
 	t.part += r
 	if parts := l.Const[gcraParts]; t.part >= parts {
@@ -243,7 +243,7 @@ func (t tat) add(l *weir.Limit, q, r int64) tat {
 	return t
 }
 
-func (t tat) sub(l *weir.Limit, q, r int64) tat {
+func (t tat) subtractSpan(l *weir.Limit, q, r int64) tat {
 	t.us -= q
 	t.part -= r
 	if t.part < 0 {
@@ -265,12 +265,12 @@ func (t tat) within(now, q, r int64) bool {
 // key never owes more than another full span.
 func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	most := l.Const[gcraCost]
-	base, lead := load(cells, l, a.Now)
+	base, lead := loadRow(cells, l, a.Now)
 	q, r := l.Const[gcraUnit], l.Const[gcraUnitPart]
 	if a.Cost != 1 {
-		q, r, _ = span(l, a.Cost)
+		q, r, _ = spanOfUnits(l, a.Cost)
 	}
-	next := base.add(l, q, r)
+	next := base.addSpan(l, q, r)
 	allowed := a.Cost <= most && next.within(a.Now, l.Const[gcraFull], l.Const[gcraFullPart])
 
 	switch {
@@ -281,27 +281,27 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		if q, r = outstanding(a, q, r); q == 0 && r == 0 {
 			break
 		}
-		base = base.sub(l, q, r)
+		base = base.subtractSpan(l, q, r)
 		if base.us < a.Now {
 			base = tat{us: a.Now}
 		}
-		save(cells, l, base, a.Now, lead)
+		saveRow(cells, l, base, a.Now, lead)
 	case a.Verb == weir.Force:
 		base = next
 		if latest := a.Now + lead; base.us >= latest {
 			base = tat{us: latest}
 		}
-		save(cells, l, base, a.Now, lead)
+		saveRow(cells, l, base, a.Now, lead)
 	case allowed && a.Verb == weir.Spend:
 		base = next
-		save(cells, l, base, a.Now, lead)
+		saveRow(cells, l, base, a.Now, lead)
 	}
 
-	d := weir.Decision{Limit: l, Remaining: units(l, a.Now, base), ResetAfter: resetAfter(a.Now, base)}
+	d := weir.Decision{Limit: l, Remaining: unitsThatFit(l, a.Now, base), ResetAfter: resetAfter(a.Now, base)}
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= most {
-			d.RetryAfter = retryAfter(l, a.Now, base.add(l, q, r))
+			d.RetryAfter = retryAfter(l, a.Now, base.addSpan(l, q, r))
 		}
 	}
 	return d
@@ -313,9 +313,9 @@ const maxOwed = maxSpan / 2
 // Carry implements weir.Carrier.
 func (gcra) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
 	if was.Layout != bucketLayout {
-		return carry(cells, l, old, was, now)
+		return carryByForce(cells, l, old, was, now)
 	}
-	t, _ := load(old, was, now)
+	t, _ := loadRow(old, was, now)
 	from, to := &was.Const, &l.Const
 	ahead := min(t.us-now+min(t.part, 1), maxOwed)
 	if ahead == 0 {
@@ -328,7 +328,7 @@ func (gcra) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, no
 		if hi < uint64(from[gcraTime]) {
 			owed, rest = bits.Div64(hi, lo, uint64(from[gcraTime]))
 		}
-		q, r, _ := span(l, int64(min(owed, 2*weir.MaxCost)))
+		q, r, _ := spanOfUnits(l, int64(min(owed, 2*weir.MaxCost)))
 		hi, lo = bits.Mul64(rest, uint64(to[gcraTime]))
 		part, more := bits.Div64(hi, lo, uint64(from[gcraTime]))
 		r += int64(part + min(more, 1))
@@ -336,14 +336,14 @@ func (gcra) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, no
 	} else if t.us-now >= maxOwed {
 		t = tat{us: now + maxOwed}
 	}
-	save(cells, l, t, now, leadOf(l, t.us-now))
+	saveRow(cells, l, t, now, leadOf(l, t.us-now))
 	return true
 }
 
 // Spent implements weir.Carrier. What is owed counts as spent now: when it was, the row does
 // not say.
 func (gcra) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
-	t, _ := load(cells, l, now)
+	t, _ := loadRow(cells, l, now)
 	if ahead := t.us - now + min(t.part, 1); ahead > 0 {
 		hi, lo := bits.Mul64(uint64(ahead), uint64(l.Const[gcraParts]))
 		lo, carry := bits.Add64(lo, uint64(l.Const[gcraTime])-1, 0)
@@ -391,7 +391,7 @@ func (gcra) FlowsFrom(l *weir.Limit, charged, reset, kept int64) int64 {
 		// known: as if all had flowed back long ago.
 		return 0
 	}
-	q, _, _ := span(l, kept)
+	q, _, _ := spanOfUnits(l, kept)
 	return charged + q
 }
 
@@ -405,9 +405,9 @@ func retryAfter(l *weir.Limit, now int64, next tat) time.Duration {
 	return micros.Duration(wait)
 }
 
-// units returns how many units fit between t and now plus the full span, at most
+// unitsThatFit returns how many units fit between t and now plus the full span, at most
 // weir.MaxCost.
-func units(l *weir.Limit, now int64, t tat) int64 {
+func unitsThatFit(l *weir.Limit, now int64, t tat) int64 {
 	us := l.Const[gcraFull] - (t.us - now)
 	part := l.Const[gcraFullPart] - t.part
 	if part < 0 {
@@ -465,13 +465,13 @@ func gcraConsts(dst []int64, l *weir.Limit, queue int64) []int64 {
 
 // Span implements Scripted.
 func (gcra) Span(dst []int64, l *weir.Limit, cost int64) []int64 {
-	q, r, _ := span(l, cost)
+	q, r, _ := spanOfUnits(l, cost)
 	return append(dst, q, r)
 }
 
 // Describe implements Scripted.
 func (gcra) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
 	var cells [2]int64
-	save(cells[:], l, tat{us: state[0], part: state[1]}, a.Now, leadOf(l, state[0]-a.Now))
+	saveRow(cells[:], l, tat{us: state[0], part: state[1]}, a.Now, leadOf(l, state[0]-a.Now))
 	return describeCells(cells[:], l, a, allowed)
 }

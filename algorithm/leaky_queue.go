@@ -60,15 +60,15 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 		c[gcraFull], c[gcraFullPart] = micros.Of(l.MaxDelay), 0
 	}
 	// Free is rounded down to whole microseconds: never more pass at once.
-	free, _, ok := span(l, l.Free)
+	free, _, ok := spanOfUnits(l, l.Free)
 	if !ok || free >= maxSpan/8 || c[gcraFull] >= maxSpan/4 || c[gcraUnit] >= maxSpan/8 {
 		return errTooLong(l)
 	}
-	full := tat{c[gcraFull] + free, c[gcraFullPart]}.add(l, c[gcraUnit], c[gcraUnitPart])
+	full := tat{c[gcraFull] + free, c[gcraFullPart]}.addSpan(l, c[gcraUnit], c[gcraUnitPart])
 	c[gcraFull], c[gcraFullPart] = full.us, full.part
 	c[queueFree] = free
-	c[gcraCost] = units(l, 0, tat{})
-	bound(l)
+	c[gcraCost] = unitsThatFit(l, 0, tat{})
+	fillBound(l)
 	// All places at once, and then as they become free.
 	l.Envelope = c[gcraCost] + l.Count
 	return nil
@@ -81,7 +81,7 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 func (leakyQueue) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	if a.Verb == weir.Refund && a.ID != 0 {
 		// Only the last in line can leave without moving another.
-		if tail, _ := load(cells, l, a.Now); a.ID != a.Now+micros.Of(resetAfter(a.Now, tail)) {
+		if tail, _ := loadRow(cells, l, a.Now); a.ID != a.Now+micros.Of(resetAfter(a.Now, tail)) {
 			a.Cost = 0
 		}
 	}
@@ -101,7 +101,7 @@ func (leakyQueue) Spent(cells []int64, l *weir.Limit, now int64, f func(at, unit
 // Delay implements weir.Shaper.
 func (leakyQueue) Delay(d weir.Decision, cost int64) time.Duration {
 	l := d.Limit
-	q, r, _ := span(l, cost)
+	q, r, _ := spanOfUnits(l, cost)
 	// ResetAfter is the tail after this request, rounded up: its own span and
 	// the free span before it leave the wait.
 	wait := micros.Of(d.ResetAfter) - q - l.Const[queueFree]

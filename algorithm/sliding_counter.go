@@ -65,7 +65,7 @@ func (slidingCounter) Prepare(l *weir.Limit) error {
 	period := micros.Of(l.Period)
 	c := &l.Const
 	c[windowPeriod] = period
-	c[slidingTick], c[slidingTicks] = ticks(l.Count, period)
+	c[slidingTick], c[slidingTicks] = finestTicks(l.Count, period)
 	// The two counts share what a stamp leaves below a period: the width must
 	// depend on the period alone, or a changed count would misread them.
 	width := int64(bits.Len64(uint64(period)<<weir.FractionBits)-1) / 2
@@ -80,9 +80,9 @@ func (slidingCounter) Prepare(l *weir.Limit) error {
 	return nil
 }
 
-// ticks returns the finest unit in which count windows of the given length are
+// finestTicks returns the finest unit in which count windows of the given length are
 // at most 2^53: its shift, and how many of it make a window, rounded down.
-func ticks(count, period int64) (shift, whole int64) {
+func finestTicks(count, period int64) (shift, whole int64) {
 	for period>>shift > 1 {
 		if hi, lo := bits.Mul64(uint64(count), uint64(period>>shift)); hi == 0 && lo <= weir.MaxCost {
 			break
@@ -92,18 +92,18 @@ func ticks(count, period int64) (shift, whole int64) {
 	return shift, period >> shift
 }
 
-// weight returns the weight, in ticks, of a window of which left microseconds
+// weightInTicks returns the weight, in ticks, of a window of which left microseconds
 // are still covered. Rounded up against a whole that is rounded down, it never
 // weighs less than the exact share; and never more than the whole, though more
 // than the window may be left once the clock has gone back.
-func weight(left, shift, whole int64) int64 {
+func weightInTicks(left, shift, whole int64) int64 {
 	return min((left+1<<shift-1)>>shift, whole)
 }
 
-// fits reports whether n units of the given weight are at most room units of
+// fitsWeighted reports whether n units of the given weight are at most room units of
 // the whole weight. room*whole must be below 2^53: a script's doubles then decide
 // alike, as a product that they round is above that in any case.
-func fits(n, weight, room, whole int64) bool {
+func fitsWeighted(n, weight, room, whole int64) bool {
 	hi, lo := bits.Mul64(uint64(n), uint64(weight))
 	return hi == 0 && lo <= uint64(room*whole)
 }
@@ -134,15 +134,15 @@ func admitSliding(cells []int64, l *weir.Limit, a weir.Ask) (w windows, allowed 
 	w = loadWindows(cells, l, a.Now)
 	room := l.Count - w.cur - a.Cost
 	allowed = a.Cost == 0 || a.Verb == weir.Refund ||
-		room >= 0 && fits(w.prev, w.weight(l, a.Now), room, c[slidingTicks])
+		room >= 0 && fitsWeighted(w.prev, w.previousWeight(l, a.Now), room, c[slidingTicks])
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
 		w.refund(l, a)
-		w.save(cells, l)
+		w.saveRow(cells, l)
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
 		w.cur = addUnits(w.cur, a.Cost, c[slidingMost])
-		w.save(cells, l)
+		w.saveRow(cells, l)
 	}
 	return w, allowed
 }
@@ -183,9 +183,9 @@ func loadWindows(cells []int64, l *weir.Limit, now int64) windows {
 	return w
 }
 
-// save writes w to a row: one that holds nothing as never seen, one whose units
+// saveRow writes w to a row: one that holds nothing as never seen, one whose units
 // are all of the window before as it was then.
-func (w windows) save(cells []int64, l *weir.Limit) {
+func (w windows) saveRow(cells []int64, l *weir.Limit) {
 	if w.cur == 0 {
 		w = windows{start: w.start - l.Const[windowPeriod], cur: w.prev}
 	}
@@ -203,12 +203,12 @@ func (w windows) save(cells []int64, l *weir.Limit) {
 // Carry implements weir.Carrier. The word has no room for counts above its own.
 func (slidingCounter) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
 	if !sameForm(l, was) {
-		return carry(cells, l, old, was, now)
+		return carryByForce(cells, l, old, was, now)
 	}
 	w, most := loadWindows(old, was, now), l.Const[slidingMost]
 	whole := max(w.cur, w.prev) <= most
 	w.cur, w.prev = min(w.cur, most), min(w.prev, most)
-	w.save(cells, l)
+	w.saveRow(cells, l)
 	return whole
 }
 
@@ -239,16 +239,16 @@ func (w *windows) refund(l *weir.Limit, a weir.Ask) {
 	}
 }
 
-// weight returns the weight of the window before at now, in ticks.
-func (w windows) weight(l *weir.Limit, now int64) int64 {
-	return weight(w.start+l.Const[windowPeriod]-now, l.Const[slidingTick], l.Const[slidingTicks])
+// previousWeight returns the weight of the window before at now, in ticks.
+func (w windows) previousWeight(l *weir.Limit, now int64) int64 {
+	return weightInTicks(w.start+l.Const[windowPeriod]-now, l.Const[slidingTick], l.Const[slidingTicks])
 }
 
 func (w windows) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision {
 	period := l.Const[windowPeriod]
 	d := weir.Decision{Limit: l, Remaining: l.Count - w.cur}
 	if w.prev > 0 && d.Remaining > 0 {
-		d.Remaining -= weighted(w.prev, w.weight(l, a.Now), l.Const[slidingTicks])
+		d.Remaining -= weighted(w.prev, w.previousWeight(l, a.Now), l.Const[slidingTicks])
 	}
 	d.Remaining = max(d.Remaining, 0)
 	switch {

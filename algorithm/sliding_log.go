@@ -96,8 +96,8 @@ func loadLog(cells []int64, l *weir.Limit) unitLog {
 	return g
 }
 
-// save writes header and stamp; a log without units as never seen.
-func (g *unitLog) save() {
+// saveHeader writes header and stamp; a log without units as never seen.
+func (g *unitLog) saveHeader() {
 	if g.length == 0 {
 		g.cells[0], g.cells[1] = 0, 0
 		return
@@ -106,28 +106,28 @@ func (g *unitLog) save() {
 	g.cells[1] = int64(g.head)<<(2*logBits) | int64(g.length)<<logBits | int64(g.room)
 }
 
-// slot returns where the i-th oldest unit is.
-func (g *unitLog) slot(i int) *int64 {
+// unitSlot returns where the i-th oldest unit is.
+func (g *unitLog) unitSlot(i int) *int64 {
 	if i += g.head; i >= g.room {
 		i -= g.room
 	}
 	return &g.cells[logHead+i]
 }
 
-// leaves returns when the i-th oldest unit stops to count. A stamp set under
+// expiryOf returns when the i-th oldest unit stops to count. A stamp set under
 // another period may come before its own time.
-func (g *unitLog) leaves(i int) int64 { return min(*g.slot(i)+g.period, g.stamp) }
+func (g *unitLog) expiryOf(i int) int64 { return min(*g.unitSlot(i)+g.period, g.stamp) }
 
-// over returns how many units, the oldest, no longer count at now. It takes few
+// countExpired returns how many units, the oldest, no longer count at now. It takes few
 // looks where few have left since the last spend, which is usual.
-func (g *unitLog) over(now int64) int {
+func (g *unitLog) countExpired(now int64) int {
 	from, to := 0, 1
-	for to <= g.length && g.leaves(to-1) <= now {
+	for to <= g.length && g.expiryOf(to-1) <= now {
 		from, to = to, 2*to
 	}
 	to = min(to, g.length)
 	for from < to {
-		if mid := (from + to) / 2; g.leaves(mid) <= now {
+		if mid := (from + to) / 2; g.expiryOf(mid) <= now {
 			from = mid + 1
 		} else {
 			to = mid
@@ -136,22 +136,22 @@ func (g *unitLog) over(now int64) int {
 	return from
 }
 
-// fits reports whether n more units may be spent: whether there is no unit, or
+// fitsUnits reports whether n more units may be spent: whether there is no unit, or
 // none that counts, in the place of the count-n+1-th newest.
-func (g *unitLog) fits(now, n, count int64) bool {
+func (g *unitLog) fitsUnits(now, n, count int64) bool {
 	if n > count {
 		return false
 	}
 	i := int64(g.length) - 1 - (count - n)
-	return i < 0 || g.leaves(int(i)) <= now
+	return i < 0 || g.expiryOf(int(i)) <= now
 }
 
 // Room implements weir.Grower.
 func (slidingLog) Room(cells []int64, l *weir.Limit, a weir.Ask) int {
 	g := loadLog(cells, l)
 	need := g.room
-	if a.Cost > 0 && (a.Verb == weir.Force || a.Verb == weir.Spend && g.fits(a.Now, a.Cost, l.Count)) {
-		counting := int64(g.length - g.over(a.Now))
+	if a.Cost > 0 && (a.Verb == weir.Force || a.Verb == weir.Spend && g.fitsUnits(a.Now, a.Cost, l.Count)) {
+		counting := int64(g.length - g.countExpired(a.Now))
 		need = max(need, int(min(counting+min(a.Cost, l.Count), l.Count)))
 	}
 	return min(logHead+need, l.Cells)
@@ -160,47 +160,47 @@ func (slidingLog) Room(cells []int64, l *weir.Limit, a weir.Ask) int {
 // Step implements weir.Algorithm.
 func (slidingLog) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	g := loadLog(cells, l)
-	allowed := g.admit(l, a)
-	counting := int64(g.length - g.over(a.Now))
+	allowed := g.decideAndCharge(l, a)
+	counting := int64(g.length - g.countExpired(a.Now))
 	var last, opens int64
 	if counting > 0 {
-		last = g.leaves(g.length - 1)
+		last = g.expiryOf(g.length - 1)
 	}
 	if !allowed && a.Cost <= l.Count {
-		opens = g.leaves(g.length - 1 - int(l.Count-a.Cost))
+		opens = g.expiryOf(g.length - 1 - int(l.Count-a.Cost))
 	}
 	return describeLog(l, a, allowed, counting, last, opens)
 }
 
-// admit decides and charges.
-func (g *unitLog) admit(l *weir.Limit, a weir.Ask) bool {
-	allowed := a.Cost == 0 || a.Verb == weir.Refund || g.fits(a.Now, a.Cost, l.Count)
+// decideAndCharge decides and charges.
+func (g *unitLog) decideAndCharge(l *weir.Limit, a weir.Ask) bool {
+	allowed := a.Cost == 0 || a.Verb == weir.Refund || g.fitsUnits(a.Now, a.Cost, l.Count)
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
 		if g.length > 0 {
 			g.refund(a)
-			g.save()
+			g.saveHeader()
 		}
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
-		g.drop(g.over(a.Now))
-		g.grow()
-		g.add(a.Now, int(min(a.Cost, l.Count)), int(l.Count))
-		g.save()
+		g.dropOldest(g.countExpired(a.Now))
+		g.growRing()
+		g.logUnits(a.Now, int(min(a.Cost, l.Count)), int(l.Count))
+		g.saveHeader()
 	}
 	return allowed
 }
 
-// drop forgets the n oldest.
-func (g *unitLog) drop(n int) {
+// dropOldest forgets the n oldest.
+func (g *unitLog) dropOldest(n int) {
 	g.length -= n
 	if g.head += n; g.head >= g.room {
 		g.head -= g.room
 	}
 }
 
-// grow makes the ring as large as the row has become.
-func (g *unitLog) grow() {
+// growRing makes the ring as large as the row has become.
+func (g *unitLog) growRing() {
 	room := min(len(g.cells)-logHead, maxMaxLog)
 	if more := room - g.room; more > 0 && g.head+g.length > g.room {
 		// The part before the seam moves to the new end.
@@ -211,15 +211,15 @@ func (g *unitLog) grow() {
 	g.room = room
 }
 
-// add logs n units at now, or at the newest time if that is later. Of more than
+// logUnits logs n units at now, or at the newest time if that is later. Of more than
 // count the oldest make way.
-func (g *unitLog) add(now int64, n, count int) {
+func (g *unitLog) logUnits(now int64, n, count int) {
 	if g.length > 0 {
-		now = max(now, *g.slot(g.length - 1))
+		now = max(now, *g.unitSlot(g.length - 1))
 	}
-	g.drop(max(g.length+n-count, 0))
+	g.dropOldest(max(g.length+n-count, 0))
 	for range n {
-		*g.slot(g.length) = now
+		*g.unitSlot(g.length) = now
 		g.length++
 	}
 	g.stamp = now + g.period
@@ -228,17 +228,17 @@ func (g *unitLog) add(now int64, n, count int) {
 // refund forgets as many of the units of one spend as are given back and still
 // count; without a receipt, the newest units.
 func (g *unitLog) refund(a weir.Ask) {
-	from, to := g.over(a.Now), g.length
+	from, to := g.countExpired(a.Now), g.length
 	if a.ID != 0 {
-		from, to = max(from, g.over(a.ID-1)), g.over(a.ID)
+		from, to = max(from, g.countExpired(a.ID-1)), g.countExpired(a.ID)
 	}
 	n := int(min(a.Cost, int64(max(to-from, 0))))
 	for i := to; i < g.length; i++ {
-		*g.slot(i - n) = *g.slot(i)
+		*g.unitSlot(i - n) = *g.unitSlot(i)
 	}
 	g.length -= n
 	if g.length > 0 {
-		g.stamp = g.leaves(g.length - 1)
+		g.stamp = g.expiryOf(g.length - 1)
 	}
 }
 

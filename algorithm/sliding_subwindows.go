@@ -88,7 +88,7 @@ func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	}
 	c := &l.Const
 	c[subLength], c[subKept] = length, kept
-	c[subTick], c[subTicks] = ticks(l.Count, length)
+	c[subTick], c[subTicks] = finestTicks(l.Count, length)
 	switch {
 	case l.Count < 1<<16:
 		c[subPacked], c[subMost] = 2, 1<<16-1
@@ -135,15 +135,15 @@ func loadRing(cells []int64, l *weir.Limit, now int64) ring {
 		r.age = behind / c[subLength]
 	}
 	last := c[subKept] - 1 - r.age // how far behind the newest the oldest is
-	r.oldest = r.units(last)
+	r.oldest = r.unitsAt(last)
 	if r.age < c[subKept]/2 {
-		r.rest = r.sum() - r.oldest
+		r.rest = r.sumSlots() - r.oldest
 		for i := c[subKept] - 1; i > last; i-- {
-			r.rest -= r.units(i)
+			r.rest -= r.unitsAt(i)
 		}
 	} else {
 		for i := range last {
-			r.rest += r.units(i)
+			r.rest += r.unitsAt(i)
 		}
 	}
 	return r
@@ -161,19 +161,19 @@ func (r *ring) packedAt(i int64) (cell *int64, shift int64, mask uint64) {
 	return &r.cells[1+slot>>c[subPacked]], slot & (1<<c[subPacked] - 1) * width, 1<<(width-1)<<1 - 1
 }
 
-func (r *ring) units(i int64) int64 {
+func (r *ring) unitsAt(i int64) int64 {
 	cell, shift, mask := r.packedAt(i)
 	return int64(uint64(*cell) >> shift & mask)
 }
 
-func (r *ring) set(i, units int64) {
+func (r *ring) setUnits(i, units int64) {
 	cell, shift, mask := r.packedAt(i)
 	*cell = int64(uint64(*cell)&^(mask<<shift) | uint64(units)<<shift)
 }
 
-// sum returns the units in all slots, several at a time: their sums cannot
+// sumSlots returns the units in all slots, several at a time: their sums cannot
 // carry into each other, as at most 241 are added.
-func (r *ring) sum() int64 {
+func (r *ring) sumSlots() int64 {
 	var a, b uint64
 	switch r.l.Const[subPacked] {
 	case 2:
@@ -198,12 +198,12 @@ func (r *ring) sum() int64 {
 // Step implements weir.Algorithm.
 func (slidingSubwindows) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	r := loadRing(cells, l, a.Now)
-	allowed := r.admit(a)
+	allowed := r.decideAndCharge(a)
 	d := r.describe(a.Now)
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
-			d.RetryAfter = micros.Duration(r.opens(a.Cost) - a.Now)
+			d.RetryAfter = micros.Duration(r.opensAt(a.Cost) - a.Now)
 		}
 	}
 	return d
@@ -214,26 +214,26 @@ func (r *ring) describe(now int64) weir.Decision {
 	l := r.l
 	d := weir.Decision{Limit: l, Remaining: l.Count - r.rest}
 	if l.Form == params.Weighted && r.oldest > 0 && d.Remaining > 0 {
-		d.Remaining -= weighted(r.oldest, r.weight(now), l.Const[subTicks])
+		d.Remaining -= weighted(r.oldest, r.oldestWeight(now), l.Const[subTicks])
 	} else {
 		d.Remaining -= r.oldest
 	}
 	d.Remaining = max(d.Remaining, 0)
 	if r.age < l.Const[subKept] {
-		d.ResetAfter = micros.Duration(r.expiry(0) - now)
+		d.ResetAfter = micros.Duration(r.expiryOf(0) - now)
 	}
 	return d
 }
 
-// admit decides and charges; r is the state afterwards.
-func (r *ring) admit(a weir.Ask) bool {
+// decideAndCharge decides and charges; r is the state afterwards.
+func (r *ring) decideAndCharge(a weir.Ask) bool {
 	l := r.l
 	allowed := a.Cost == 0 || a.Verb == weir.Refund
 	switch {
 	case allowed:
 	case l.Form == params.Weighted:
 		room := l.Count - r.rest - a.Cost
-		allowed = room >= 0 && fits(r.oldest, r.weight(a.Now), room, l.Const[subTicks])
+		allowed = room >= 0 && fitsWeighted(r.oldest, r.oldestWeight(a.Now), room, l.Const[subTicks])
 	default:
 		allowed = a.Cost <= l.Count-r.rest-r.oldest
 	}
@@ -244,21 +244,21 @@ func (r *ring) admit(a weir.Ask) bool {
 		*r = loadRing(r.cells, l, a.Now)
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
 		r.advance()
-		r.charge(a.Cost)
+		r.chargeNewest(a.Cost)
 	}
 	return allowed
 }
 
 // Carry implements weir.Carrier.
 func (slidingSubwindows) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.Limit, now int64) bool {
-	return carry(cells, l, old, was, now)
+	return carryByForce(cells, l, old, was, now)
 }
 
 // Spent implements weir.Carrier.
 func (slidingSubwindows) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
 	r, length := loadRing(cells, l, now), l.Const[subLength]
 	for i := l.Const[subKept] - 1 - r.age; i >= 0; i-- {
-		if units := r.units(i); units > 0 {
+		if units := r.unitsAt(i); units > 0 {
 			f(min(r.newest+(1-i)*length-1, max(now, r.newest)), units)
 		}
 	}
@@ -278,29 +278,29 @@ func (r *ring) advance() {
 		if r.slot++; r.slot == c[subKept] {
 			r.slot = 0
 		}
-		r.set(0, 0)
+		r.setUnits(0, 0)
 	}
 }
 
-// charge adds cost to the newest sub-window, which is the current one.
-func (r *ring) charge(cost int64) {
+// chargeNewest adds cost to the newest sub-window, which is the current one.
+func (r *ring) chargeNewest(cost int64) {
 	c := &r.l.Const
-	had := r.units(0)
+	had := r.unitsAt(0)
 	has := addUnits(had, cost, c[subMost])
-	r.set(0, has)
+	r.setUnits(0, has)
 	if c[subKept] == 1 {
 		r.oldest = has
 	} else {
 		r.rest += has - had
 	}
-	r.stamp()
+	r.writeStamp()
 }
 
-func (r *ring) stamp() { r.cells[0] = r.expiry(0)<<weir.FractionBits | r.slot }
+func (r *ring) writeStamp() { r.cells[0] = r.expiryOf(0)<<weir.FractionBits | r.slot }
 
-// expiry returns when the sub-window that is i behind the newest stops to
+// expiryOf returns when the sub-window that is i behind the newest stops to
 // count.
-func (r *ring) expiry(i int64) int64 {
+func (r *ring) expiryOf(i int64) int64 {
 	c := &r.l.Const
 	return r.newest + (c[subKept]-i)*c[subLength]
 }
@@ -314,49 +314,49 @@ func (r *ring) refund(a weir.Ask) {
 	}
 	left := a.Cost
 	for i := range c[subKept] - r.age {
-		if a.ID == 0 || a.ID == r.expiry(i) {
-			has := r.units(i)
-			r.set(i, has-min(left, has))
+		if a.ID == 0 || a.ID == r.expiryOf(i) {
+			has := r.unitsAt(i)
+			r.setUnits(i, has-min(left, has))
 			left -= min(left, has)
 		}
 	}
 	// Restore the invariant: the newest holds units.
 	for i := range c[subKept] - r.age {
-		if r.units(i) > 0 {
+		if r.unitsAt(i) > 0 {
 			r.newest -= i * c[subLength]
 			if r.slot -= i; r.slot < 0 {
 				r.slot += c[subKept]
 			}
-			r.stamp()
+			r.writeStamp()
 			return
 		}
 	}
 	clear(r.cells[:r.l.Cells])
 }
 
-// weight returns the weight of the oldest sub-window at now, in ticks.
-func (r *ring) weight(now int64) int64 {
+// oldestWeight returns the weight of the oldest sub-window at now, in ticks.
+func (r *ring) oldestWeight(now int64) int64 {
 	c := &r.l.Const
-	return weight(r.newest+(r.age+1)*c[subLength]-now, c[subTick], c[subTicks])
+	return weightInTicks(r.newest+(r.age+1)*c[subLength]-now, c[subTick], c[subTicks])
 }
 
-// opens returns when a refused cost can pass: when enough sub-windows have
+// opensAt returns when a refused cost can pass: when enough sub-windows have
 // left, oldest first, or, weighted, the last of them has faded enough.
-func (r *ring) opens(cost int64) int64 {
+func (r *ring) opensAt(cost int64) int64 {
 	c := &r.l.Const
 	over := r.rest + r.oldest + cost - r.l.Count
 	for i := c[subKept] - 1 - r.age; ; i-- {
-		units := r.units(i)
+		units := r.unitsAt(i)
 		if over -= units; over > 0 {
 			continue
 		}
-		return r.opened(r.expiry(i), -over, units)
+		return r.opensAfter(r.expiryOf(i), -over, units)
 	}
 }
 
-// opened returns when a cost can pass that the sub-window up to expiry is in the
+// opensAfter returns when a cost can pass that the sub-window up to expiry is in the
 // way of: spare of its units may stay.
-func (r *ring) opened(expiry, spare, units int64) int64 {
+func (r *ring) opensAfter(expiry, spare, units int64) int64 {
 	if r.l.Form != params.Weighted {
 		return expiry
 	}
@@ -394,7 +394,7 @@ func (slidingSubwindows) Describe(l *weir.Limit, a weir.Ask, allowed bool, state
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
-			d.RetryAfter = micros.Duration(r.opened(state[4], state[5], state[6]) - a.Now)
+			d.RetryAfter = micros.Duration(r.opensAfter(state[4], state[5], state[6]) - a.Now)
 		}
 	}
 	return d

@@ -96,10 +96,10 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	c := &l.Const
 	parts := int64(fineParts)
 	number := int64(0)
-	for mapBits*sizeOf(number) < l.Count {
+	for mapBits*nthBatchSize(number) < l.Count {
 		number++
 	}
-	c[batchSize], c[batchCode], c[batchMost] = sizeOf(number), 0, mapBits
+	c[batchSize], c[batchCode], c[batchMost] = nthBatchSize(number), 0, mapBits
 	switch {
 	case l.Count == 1:
 		parts, l.Cells, c[batchMost] = coarseParts, 1, 1
@@ -108,7 +108,7 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	case l.Count <= mostUnits:
 		l.Cells = 3
 		for n := range number {
-			c[batchCode] += sizeOf(n)
+			c[batchCode] += nthBatchSize(n)
 		}
 	default:
 		l.Cells, c[batchCode] = 4, number
@@ -144,8 +144,8 @@ func inverseOf(length int64) (inverse, shift int64) {
 	return int64(q), shift
 }
 
-// sizeOf returns the n-th size of a batch: 1 to 8, then four to an octave.
-func sizeOf(n int64) int64 {
+// nthBatchSize returns the n-th size of a batch: 1 to 8, then four to an octave.
+func nthBatchSize(n int64) int64 {
 	if n < 8 {
 		return n + 1
 	}
@@ -184,20 +184,20 @@ func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decisio
 	case a.Verb == weir.Refund:
 		if used > 0 {
 			w.refund(c, a)
-			w.save(cells, l)
+			w.saveRow(cells, l)
 			used = w.units()
 		}
 	case allowed || a.Verb == weir.Force:
 		if !allowed {
-			w.widen(l, a.Cost)
+			w.widenBatches(l, a.Cost)
 		}
 		w.spend(c, a)
-		w.save(cells, l)
+		w.saveRow(cells, l)
 		used = w.units()
 	}
 	var opens int64
 	if !allowed && a.Cost <= l.Count {
-		opens = w.opens(c, l.Count-a.Cost)
+		opens = w.opensAt(c, l.Count-a.Cost)
 	}
 	return describeBatches(l, a, allowed, used, w.last, opens)
 }
@@ -244,14 +244,14 @@ func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 			for n := int64(0); w.open >= size && n < batchSizes; {
 				w.open -= size
 				n++
-				size = sizeOf(n)
+				size = nthBatchSize(n)
 			}
 		}
 	default:
 		w.ages, w.runs = uint64(cells[1]), uint64(cells[2])
 		w.open = cells[3] >> openBits
 		if n := cells[3] & (1<<openBits - 1); n != c[batchCode] {
-			size = sizeOf(n)
+			size = nthBatchSize(n)
 		}
 	}
 	// Where a lowered count has no room for larger batches they stay as they are: it may be
@@ -269,8 +269,8 @@ func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 	return w
 }
 
-// save writes w to a row: one that holds nothing as never seen.
-func (w *batches) save(cells []int64, l *weir.Limit) {
+// saveRow writes w to a row: one that holds nothing as never seen.
+func (w *batches) saveRow(cells []int64, l *weir.Limit) {
 	c := &l.Const
 	if w.runs == 0 && w.open == 0 {
 		clear(cells[:l.Cells])
@@ -282,21 +282,21 @@ func (w *batches) save(cells []int64, l *weir.Limit) {
 	case 2:
 		cells[1] = int64(w.ages<<smallCount | w.runs)
 	case 3:
-		cells[0] |= w.code(l) + w.open
+		cells[0] |= w.sizeCode(l) + w.open
 		cells[1], cells[2] = int64(w.ages), int64(w.runs)
 	default:
-		cells[1], cells[2], cells[3] = int64(w.ages), int64(w.runs), w.open<<openBits|w.code(l)
+		cells[1], cells[2], cells[3] = int64(w.ages), int64(w.runs), w.open<<openBits|w.sizeCode(l)
 	}
 }
 
-// code returns what a row says of the size of its batches.
-func (w *batches) code(l *weir.Limit) (code int64) {
+// sizeCode returns what a row says of the size of its batches.
+func (w *batches) sizeCode(l *weir.Limit) (code int64) {
 	if w.size == l.Const[batchSize] {
 		return l.Const[batchCode]
 	}
-	for n := int64(0); sizeOf(n) != w.size; n++ {
+	for n := int64(0); nthBatchSize(n) != w.size; n++ {
 		if code++; l.Cells == 3 {
-			code += sizeOf(n) - 1
+			code += nthBatchSize(n) - 1
 		}
 	}
 	return code
@@ -336,7 +336,7 @@ func (w *batches) spendAt(c *[10]int64, at, units int64) {
 		}
 	}
 	w.open += units
-	w.close(c)
+	w.closeBatch(c)
 }
 
 // Carry implements weir.Carrier. The units of a sub-window count as spent at its end.
@@ -345,26 +345,26 @@ func (slidingWindow) Carry(cells []int64, l *weir.Limit, old []int64, was *weir.
 	w := batches{size: c[batchSize]}
 	was.Algorithm.(weir.Carrier).Spent(old, was, now, func(at, units int64) {
 		used += units
-		if w.widen(l, units); isSame {
+		if w.widenBatches(l, units); isSame {
 			w.spendAt(c, at, units)
 		} else {
 			w.spend(c, weir.Ask{Now: at, Cost: units})
 		}
 	})
-	w.save(cells, l)
+	w.saveRow(cells, l)
 	return isSame && w.units() == used
 }
 
 // Spent implements weir.Carrier.
 func (slidingWindow) Spent(cells []int64, l *weir.Limit, now int64, f func(at, units int64)) bool {
 	w := loadBatches(cells, l, now)
-	w.each(l.Const[batchLength], f)
+	w.eachSubWindow(l.Const[batchLength], f)
 	return int64(bits.Len64(w.runs)) < l.Const[batchMost]
 }
 
-// each calls f with the end of each sub-window of a length that holds units, the oldest
+// eachSubWindow calls f with the end of each sub-window of a length that holds units, the oldest
 // first, or with the last unit's time, and how many it holds.
-func (w batches) each(length int64, f func(at, units int64)) {
+func (w batches) eachSubWindow(length int64, f func(at, units int64)) {
 	for w.ages != 0 {
 		top, age := bits.Len64(w.runs), bits.Len64(w.ages)
 		w.runs &^= 1 << (top - 1)
@@ -376,8 +376,8 @@ func (w batches) each(length int64, f func(at, units int64)) {
 	}
 }
 
-// close places what is in the open batch above its size.
-func (w *batches) close(c *[10]int64) {
+// closeBatch places what is in the open batch above its size.
+func (w *batches) closeBatch(c *[10]int64) {
 	n := int64(1)
 	switch size := w.size; {
 	case w.open < size:
@@ -388,14 +388,14 @@ func (w *batches) close(c *[10]int64) {
 		n = w.open / size
 		w.open -= n * size
 	}
-	w.add(min(n, c[batchMost]), c[batchMost])
+	w.addBatches(min(n, c[batchMost]), c[batchMost])
 }
 
-// add places n batches in the newest sub-window. Of more than most the oldest are
+// addBatches places n batches in the newest sub-window. Of more than most the oldest are
 // forgotten.
-func (w *batches) add(n, most int64) {
+func (w *batches) addBatches(n, most int64) {
 	if over := int64(bits.Len64(w.runs)) + n - most; over > 0 {
-		w.forget(int(over))
+		w.forgetOldest(int(over))
 	}
 	own := w.own()
 	w.runs <<= uint64(n)
@@ -404,8 +404,8 @@ func (w *batches) add(n, most int64) {
 	}
 }
 
-// forget drops the n oldest batches.
-func (w *batches) forget(n int) {
+// forgetOldest drops the n oldest batches.
+func (w *batches) forgetOldest(n int) {
 	own := w.own()
 	left := bits.Len64(w.runs) - n
 	w.runs &= 1<<left - 1
@@ -417,10 +417,10 @@ func (w *batches) forget(n int) {
 	}
 }
 
-// widen makes batches larger where so many units more than the limit lets pass would have
+// widenBatches makes batches larger where so many units more than the limit lets pass would have
 // the oldest be forgotten: a count that is raised, also to another whose rows are read alike,
 // finds what was spent.
-func (w *batches) widen(l *weir.Limit, units int64) {
+func (w *batches) widenBatches(l *weir.Limit, units int64) {
 	if l.Cells < 3 {
 		return
 	}
@@ -430,7 +430,7 @@ func (w *batches) widen(l *weir.Limit, units int64) {
 	}
 	size, sum := w.size, w.units()+units
 	for n := int64(0); sum > mapBits*size && n < sizes; n++ {
-		size = max(size, sizeOf(n))
+		size = max(size, nthBatchSize(n))
 	}
 	if size > w.size {
 		w.regroup(&l.Const, size)
@@ -447,16 +447,16 @@ func (w *batches) regroup(c *[10]int64, size int64) {
 		old.runs &^= 1 << (top - 1)
 		old.ages &^= 1 << (age - 1)
 		w.open += int64(top-bits.Len64(old.runs)) * old.size
-		w.close(c)
+		w.closeBatch(c)
 		w.advance(int64(age - bits.Len64(old.ages)))
 	}
 	w.newest = old.newest
 	w.open += int64(bits.Len64(old.runs))*old.size + old.open
-	w.close(c)
+	w.closeBatch(c)
 }
 
-// opens returns when at most room units count, of more that do now.
-func (w *batches) opens(c *[10]int64, room int64) int64 {
+// opensAt returns when at most room units count, of more that do now.
+func (w *batches) opensAt(c *[10]int64, room int64) int64 {
 	stamp := w.last + c[windowPeriod]
 	if w.open > room {
 		return stamp
@@ -485,7 +485,7 @@ func (w *batches) refund(c *[10]int64, a weir.Ask) {
 	case a.ID > a.Now && a.ID <= w.last+c[windowPeriod]:
 		w.takeOldest(c, a.Cost, indexOf(c, max(a.ID-c[windowPeriod], 0)))
 	}
-	w.rewind(c, a.Now)
+	w.restoreNewest(c, a.Now)
 }
 
 // takeOldest takes units off the batches in the sub-windows from first on, oldest
@@ -515,7 +515,7 @@ func (w *batches) takeOldest(c *[10]int64, units, first int64) {
 	w.ages |= refundable
 	w.runs = w.runs>>there<<stay | low
 	w.open = max(w.open+n*size-units, 0)
-	w.close(c)
+	w.closeBatch(c)
 }
 
 // takeNewest takes units off the newest batches, while none is open.
@@ -531,9 +531,9 @@ func (w *batches) takeNewest(units int64) {
 	w.open += n*size - units
 }
 
-// rewind restores the invariant after a refund: the newest sub-window that holds
+// restoreNewest restores the invariant after a refund: the newest sub-window that holds
 // batches is the newest, and the last unit was spent in it.
-func (w *batches) rewind(c *[10]int64, now int64) {
+func (w *batches) restoreNewest(c *[10]int64, now int64) {
 	if w.open > 0 || w.runs == 0 || w.own() > 0 {
 		return
 	}

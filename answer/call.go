@@ -28,19 +28,19 @@ func ForCall(rw http.ResponseWriter, r *http.Request) http.ResponseWriter {
 // call is a writer to a client of gRPC.
 type call struct{ http.ResponseWriter }
 
-// end sends the status of the call, in place of an HTTP status.
-func (c call) end(status int, detail string) {
+// sendStatus sends the status of the call, in place of an HTTP status.
+func (c call) sendStatus(status int, detail string) {
 	h := c.Header()
 	h["Content-Type"] = callType
-	h["Grpc-Status"] = []string{strconv.Itoa(codeOf(status))}
+	h["Grpc-Status"] = []string{strconv.Itoa(grpcCode(status))}
 	h["Grpc-Message"] = []string{escapeMessage(detail)}
 	c.WriteHeader(http.StatusOK)
 }
 
 var callType = []string{"application/grpc"}
 
-// codeOf returns the code of gRPC for an HTTP status.
-func codeOf(status int) int {
+// grpcCode returns the code of gRPC for an HTTP status.
+func grpcCode(status int) int {
 	switch status {
 	case http.StatusBadRequest, http.StatusMisdirectedRequest:
 		return 3 // INVALID_ARGUMENT

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// expose makes w list its fields in Access-Control-Expose-Headers, but for what is
+// exposeFields makes w list its fields in Access-Control-Expose-Headers, but for what is
 // told to operators and not to pages.
-func (w *Writer) expose() {
+func (w *Writer) exposeFields() {
 	for _, f := range w.fields {
 		if f.value != degraded {
 			w.names = append(w.names, f.key)
@@ -22,7 +22,7 @@ func (w *Writer) expose() {
 func (w *Writer) appendExposed(b []byte, h http.Header) []byte {
 	lines, from := h[exposeKey], len(b)
 	for _, name := range w.names {
-		if lists(lines, name) {
+		if listsField(lines, name) {
 			continue
 		}
 		if len(b) == from { // the first that is missing
@@ -39,8 +39,8 @@ func (w *Writer) appendExposed(b []byte, h http.Header) []byte {
 	return b
 }
 
-// lists reports whether one of lines names the field.
-func lists(lines []string, name string) bool {
+// listsField reports whether one of lines names the field.
+func listsField(lines []string, name string) bool {
 	for _, line := range lines {
 		for more := true; more; {
 			var item string

@@ -16,9 +16,9 @@ type facts struct {
 	hidden bool
 }
 
-// until returns the microseconds until more becomes available of the most
+// microsUntilMore returns the microseconds until more becomes available of the most
 // restrictive limit, or -1.
-func (f *facts) until() int64 {
+func (f *facts) microsUntilMore() int64 {
 	switch {
 	case len(f.policies) > 0 && f.policies[0].until >= 0:
 		return f.policies[0].until
@@ -28,8 +28,8 @@ func (f *facts) until() int64 {
 	return -1
 }
 
-// append appends v as f has it; nothing, if f has nothing to tell.
-func (f *facts) append(b []byte, v value) []byte {
+// appendValue appends v as f has it; nothing, if f has nothing to tell.
+func (f *facts) appendValue(b []byte, v value) []byte {
 	switch {
 	case v == retryAfter:
 		if f.retry > 0 {
@@ -50,12 +50,12 @@ func (f *facts) append(b []byte, v value) []byte {
 	case remaining:
 		return appendInteger(b, p.left)
 	case reset:
-		if until := f.until(); until >= 0 {
-			b = f.style.append(b, f.now, until)
+		if until := f.microsUntilMore(); until >= 0 {
+			b = f.style.appendInstant(b, f.now, until)
 		}
 		return b
 	case dictionary:
-		return appendDictionary(b, p, f.until())
+		return appendDictionary(b, p, f.microsUntilMore())
 	}
 	return f.appendList(b, v)
 }

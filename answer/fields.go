@@ -44,14 +44,14 @@ var (
 )
 
 func (w *Writer) fieldsOf(b []byte, fs []Field, f *facts) ([]byte, []Field) {
-	w.sign(f)
+	w.prepareFacts(f)
 	var ends [maxFields]int
 	from := len(b)
 	for i, fd := range w.fields {
 		if fd.value == exposed {
 			b = w.appendExposed(b, nil)
 		} else {
-			b = f.append(b, fd.value)
+			b = f.appendValue(b, fd.value)
 		}
 		ends[i] = len(b)
 	}

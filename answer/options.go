@@ -83,15 +83,15 @@ func New(opt Options) (*Writer, error) {
 	if n := len(opt.PartitionKey); n > 0 && n < minPartitionKey {
 		bad("partition key of %d bytes: use at least %d random ones", n, minPartitionKey)
 	}
-	w.choose(opt.Headers, bad)
+	w.chooseFields(opt.Headers, bad)
 	if len(opt.PartitionKey) > 0 && slices.ContainsFunc(w.fields, func(f field) bool { return f.value == stateList }) {
 		w.partition = newPartition(opt.PartitionKey)
 	}
-	w.rename(opt.Names, bad)
+	w.renameFields(opt.Names, bad)
 	if opt.Expose {
-		w.expose()
+		w.exposeFields()
 	}
-	if err := w.allow(opt.AllowOrigin); err != nil {
+	if err := w.allowOrigin(opt.AllowOrigin); err != nil {
 		bad("%w", err)
 	}
 	if len(errs) > 0 {
@@ -100,8 +100,8 @@ func New(opt Options) (*Writer, error) {
 	return w, nil
 }
 
-// choose takes the fields of the sets of the given names.
-func (w *Writer) choose(names []string, bad func(string, ...any)) {
+// chooseFields takes the fields of the sets of the given names.
+func (w *Writer) chooseFields(names []string, bad func(string, ...any)) {
 	for i, name := range names {
 		at := slices.Index(Sets(), name)
 		switch {
@@ -126,8 +126,8 @@ var reserved = []string{"Age", "Allow", "Cache-Control", "Connection", "Date", "
 	"Last-Modified", "Link", "Location", "Retry-After", "Server", "Set-Cookie", "Strict-Transport-Security", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade", "Vary", "Via", "Www-Authenticate", "X-Content-Type-Options"}
 
-// rename gives the fields their names, and sees that no two have the same.
-func (w *Writer) rename(names map[string]string, bad func(string, ...any)) {
+// renameFields gives the fields their names, and sees that no two have the same.
+func (w *Writer) renameFields(names map[string]string, bad func(string, ...any)) {
 	from, renamed := make([]string, len(w.fields)), make([]bool, len(w.fields))
 	for i, f := range w.fields {
 		from[i] = f.key

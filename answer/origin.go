@@ -11,10 +11,10 @@ const (
 	varyKey        = "Vary"
 )
 
-// allow makes w let scripts of an origin read its refusals.
+// allowOrigin makes w let scripts of an origin read its refusals.
 //
 // Source: Fetch Standard, CORS protocol.
-func (w *Writer) allow(origin string) error {
+func (w *Writer) allowOrigin(origin string) error {
 	switch origin {
 	case "":
 		return nil

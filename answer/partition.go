@@ -34,9 +34,9 @@ func newPartition(secret []byte) *partition {
 	return &partition{macs: sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, secret)} }}}
 }
 
-// of returns the pk of the counter that o asked. Scope and key are told apart
+// keyOfCounter returns the pk of the counter that o asked. Scope and key are told apart
 // by the scope's length.
-func (p *partition) of(o *weir.Op) (k pk) {
+func (p *partition) keyOfCounter(o *weir.Op) (k pk) {
 	m := p.macs.Get().(*mac)
 	m.in = binary.LittleEndian.AppendUint64(m.in[:0], uint64(len(o.Limit.Scope)))
 	m.in = append(m.in, o.Limit.Scope...)

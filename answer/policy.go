@@ -28,10 +28,10 @@ type policy struct {
 	pk pk
 }
 
-// sign fills in p.pk.
-func (p *policy) sign(by *partition) {
+// signCounter fills in p.pk.
+func (p *policy) signCounter(by *partition) {
 	if p.op.Limit != nil && p.op.Key != "" {
-		p.pk = by.of(p.op)
+		p.pk = by.keyOfCounter(p.op)
 	}
 }
 
@@ -54,7 +54,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 			p = describe(o)
 			if o.Part == weir.PartCeiling && i+2 < len(ops) {
 				// The ceiling is the hard number of the elastic limit behind it.
-				p = lower(p, elastic(&ops[i+1], &ops[i+2]))
+				p = lowerPolicy(p, elastic(&ops[i+1], &ops[i+2]))
 				i += 2
 			} else if i+1 < len(ops) && ops[i+1].Role == weir.Soft {
 				p = written(p, &ops[i+1])
@@ -80,7 +80,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		default:
 			continue
 		}
-		dst = insert(dst, &p)
+		dst = insertPolicy(dst, &p)
 	}
 	if refused {
 		// Retry-After must not point earlier than any t beside it. Only the
@@ -94,10 +94,10 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 	return dst
 }
 
-// stated returns the policies that an answer with d has fields of. A client that an
+// statedPolicies returns the policies that an answer with d has fields of. A client that an
 // operator has banned has no limit that it could keep; a ban for refusals is a limit
 // on those.
-func stated(dst []policy, ops []weir.Op, d weir.Decision, refused bool) []policy {
+func statedPolicies(dst []policy, ops []weir.Op, d weir.Decision, refused bool) []policy {
 	if refused && d.Banned() && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Deny && o.Decision.Limit == d.Limit }) {
 		return dst
 	}
@@ -132,12 +132,12 @@ func describe(o *weir.Op) policy {
 		p.quota = l.Count
 		return p
 	}
-	p.window = refill(l)
+	p.window = refillSeconds(l)
 	switch {
 	case p.refused && d.RetryAfter != weir.Never:
 		p.until = micros.Of(d.RetryAfter)
 	case !p.refused:
-		p.until = micros.Of(next(l, d))
+		p.until = micros.Of(untilMore(l, d))
 	}
 	return p
 }
@@ -169,8 +169,8 @@ func written(hard policy, soft *weir.Op) policy {
 	return p
 }
 
-// lower returns p as far as q leaves it room.
-func lower(p, q policy) policy {
+// lowerPolicy returns p as far as q leaves it room.
+func lowerPolicy(p, q policy) policy {
 	p.left = min(p.left, q.left)
 	if tighter(&q, &p) {
 		p.until, p.wait, p.refused = q.until, q.wait, q.refused
@@ -178,9 +178,9 @@ func lower(p, q policy) policy {
 	return p
 }
 
-// refill returns the seconds, rounded up, in which the whole of the limit
+// refillSeconds returns the seconds, rounded up, in which the whole of the limit
 // comes back: Burst units at Count per Period.
-func refill(l *weir.Limit) int64 {
+func refillSeconds(l *weir.Limit) int64 {
 	us := micros.Of(l.Period)
 	hi, lo := bits.Mul64(uint64(max(l.Burst, 1)), uint64(us))
 	if per := uint64(l.Count); hi < per {
@@ -200,10 +200,10 @@ func quotient(hi, lo, n uint64) uint64 {
 	return q
 }
 
-// next returns how long after the allowed decision d more becomes available,
+// untilMore returns how long after the allowed decision d more becomes available,
 // or a bound on it: a bucket gains its units one by one, a window is sure to
 // have gained by its end.
-func next(l *weir.Limit, d weir.Decision) time.Duration {
+func untilMore(l *weir.Limit, d weir.Decision) time.Duration {
 	if d.ResetAfter == 0 {
 		return 0
 	}
@@ -221,8 +221,8 @@ func next(l *weir.Limit, d weir.Decision) time.Duration {
 	return min(d.ResetAfter, l.Period)
 }
 
-// insert puts p where it belongs in dst, which is sorted.
-func insert(dst []policy, p *policy) []policy {
+// insertPolicy puts p where it belongs in dst, which is sorted.
+func insertPolicy(dst []policy, p *policy) []policy {
 	for i := range dst {
 		if q := &dst[i]; q.name == p.name && q.quota == p.quota && q.window == p.window {
 			if !tighter(p, q) {
@@ -277,7 +277,7 @@ func appendState(b []byte, p *policy) []byte {
 	b = appendString(b, p.name)
 	b = appendNumber(b, ";r=", p.left)
 	if p.until >= 0 {
-		b = appendNumber(b, ";t=", ceil(p.until, 1_000_000))
+		b = appendNumber(b, ";t=", divideUp(p.until, 1_000_000))
 	}
 	return appendPK(b, p.pk)
 }
@@ -296,5 +296,5 @@ func appendDictionary(b []byte, p *policy, until int64) []byte {
 	}
 	b = appendNumber(b, "limit=", p.quota)
 	b = appendNumber(b, ", remaining=", p.left)
-	return appendNumber(b, ", reset=", ceil(until, 1_000_000))
+	return appendNumber(b, ", reset=", divideUp(until, 1_000_000))
 }

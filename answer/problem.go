@@ -66,7 +66,7 @@ func (p Problem) Write(rw http.ResponseWriter) {
 		p.Title = http.StatusText(p.Status)
 	}
 	if p.Code == "" {
-		p.Code = wordOf(p.Status)
+		p.Code = codeWord(p.Status)
 	}
 	body, err := json.Marshal(p)
 	if err != nil { // impossible: strings and integers only
@@ -77,19 +77,19 @@ func (p Problem) Write(rw http.ResponseWriter) {
 		rw.Header().Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
 	}
 	if c, ok := rw.(call); ok {
-		c.end(p.Status, p.Detail)
+		c.sendStatus(p.Status, p.Detail)
 		return
 	}
 	kind := problemType
 	if p.TextOnly {
 		kind, body = textType, []byte(p.Detail)
 	}
-	send(rw, kind, p.Status, body)
+	sendBody(rw, kind, p.Status, body)
 }
 
-// wordOf returns the code of a status of HTTP: gRPC's word for it, or TOO_LARGE of a request
+// codeWord returns the code of a status of HTTP: gRPC's word for it, or TOO_LARGE of a request
 // that is, for which gRPC has none.
-func wordOf(status int) string {
+func codeWord(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
 		return "UNAUTHENTICATED"
@@ -116,7 +116,7 @@ func wordOf(status int) string {
 	return "INTERNAL"
 }
 
-func send(rw http.ResponseWriter, kind []string, status int, body []byte) {
+func sendBody(rw http.ResponseWriter, kind []string, status int, body []byte) {
 	h := rw.Header()
 	h["Content-Type"] = kind
 	h["Cache-Control"] = noStore
@@ -179,16 +179,16 @@ func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d wei
 func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var buf [4]policy
 	f := w.factsOf(buf[:0], ops, d, true, now)
-	w.header(rw.Header(), &f)
+	w.writeFields(rw.Header(), &f)
 	w.allowed(rw.Header())
 	if status == 0 {
 		status = w.statusOf(why)
 	}
 	if c, ok := rw.(call); ok {
-		c.end(status, Detail(ops, d))
+		c.sendStatus(status, Detail(ops, d))
 		return
 	}
-	send(rw, problemType, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
+	sendBody(rw, problemType, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
 }
 
 // statusOf returns the HTTP status of a refusal.
@@ -204,7 +204,7 @@ func (w *Writer) statusOf(why Reason) int {
 // protocols that have no problem document.
 func Detail(ops []weir.Op, d weir.Decision) string {
 	var buf [4]policy
-	f := facts{policies: stated(buf[:0], ops, d, true), now: time.Now().UnixMicro(), hidden: IsHidden(ops, d)}
+	f := facts{policies: statedPolicies(buf[:0], ops, d, true), now: time.Now().UnixMicro(), hidden: IsHidden(ops, d)}
 	f.retry = retrySeconds(f.policies, d)
 	why := OverLimit
 	if d.Banned() {

@@ -32,11 +32,11 @@ func Styles() []string { return []string{Delta, Epoch, EpochMS, HTTPDate, ISO860
 // lastInstant is the last microsecond whose year has four digits.
 const lastInstant int64 = 253_402_300_799_999_999
 
-// append appends the instant that is wait microseconds after now, which must
+// appendInstant appends the instant that is wait microseconds after now, which must
 // lie from 0 to lastInstant.
-func (s style) append(b []byte, now, wait int64) []byte {
+func (s style) appendInstant(b []byte, now, wait int64) []byte {
 	if s == Delta {
-		return appendInteger(b, ceil(wait, 1_000_000))
+		return appendInteger(b, divideUp(wait, 1_000_000))
 	}
 	at := lastInstant
 	if wait < lastInstant-now {
@@ -44,19 +44,19 @@ func (s style) append(b []byte, now, wait int64) []byte {
 	}
 	switch s {
 	case Epoch:
-		return appendInteger(b, ceil(at, 1_000_000))
+		return appendInteger(b, divideUp(at, 1_000_000))
 	case EpochMS:
-		return appendInteger(b, ceil(at, 1_000))
+		return appendInteger(b, divideUp(at, 1_000))
 	}
-	t := time.Unix(min(ceil(at, 1_000_000), lastInstant/1_000_000), 0).UTC()
+	t := time.Unix(min(divideUp(at, 1_000_000), lastInstant/1_000_000), 0).UTC()
 	if s == HTTPDate {
 		return t.AppendFormat(b, http.TimeFormat)
 	}
 	return t.AppendFormat(b, time.RFC3339)
 }
 
-// ceil returns n/per, rounded up, for n of at least 0.
-func ceil(n, per int64) int64 {
+// divideUp returns n/per, rounded up, for n of at least 0.
+func divideUp(n, per int64) int64 {
 	q := n / per
 	if n%per > 0 {
 		q++
@@ -109,4 +109,4 @@ func readReset(s string, now int64) (wait int64, ok bool) {
 	return max(t.UnixMicro()-now, 0), true
 }
 
-func ceilSeconds(d time.Duration) int64 { return ceil(int64(d), int64(time.Second)) }
+func ceilSeconds(d time.Duration) int64 { return divideUp(int64(d), int64(time.Second)) }

@@ -38,7 +38,7 @@ func (w *Writer) compareQuota(h http.Header, fd field, f *facts) verdict {
 	}
 	theirs := upstreamQuota{-1, -1}
 	if fd.value == remaining {
-		if n, _, ok := digits(strings.Trim(lines[0], " \t")); ok {
+		if n, _, ok := leadingNumber(strings.Trim(lines[0], " \t")); ok {
 			theirs.left = n
 		}
 		for _, g := range w.fields {
@@ -47,9 +47,9 @@ func (w *Writer) compareQuota(h http.Header, fd field, f *facts) verdict {
 			}
 		}
 	} else {
-		theirs = hear(lines)
+		theirs = readUpstreamQuota(lines)
 	}
-	ours := upstreamQuota{f.policies[0].left, f.until()}
+	ours := upstreamQuota{f.policies[0].left, f.microsUntilMore()}
 	switch {
 	case theirs.left < 0:
 		return unheard
@@ -80,9 +80,9 @@ func firstReset(lines []string, now int64) int64 {
 	return -1
 }
 
-// stands reports whether what h has at fd stands as it is, though we would say
+// letsStand reports whether what h has at fd stands as it is, though we would say
 // v.
-func (f *facts) stands(theirs []string, fd *field, v verdict) bool {
+func (f *facts) letsStand(theirs []string, fd *field, v verdict) bool {
 	if len(theirs) == 0 {
 		// Whose remainder stands tells the reset that belongs to it.
 		return v == keep && (fd.value == reset || fd.value == policyList || fd.value == windowList)
@@ -91,21 +91,21 @@ func (f *facts) stands(theirs []string, fd *field, v verdict) bool {
 	case retryAfter:
 		return firstReset(theirs, f.now) > f.retry*1_000_000
 	case reset:
-		return v == keep || v == unheard && firstReset(theirs, f.now) > f.until()
+		return v == keep || v == unheard && firstReset(theirs, f.now) > f.microsUntilMore()
 	}
 	return v == keep
 }
 
-// joins reports whether ours is added to what h has at fd as a further line of
+// joinsList reports whether ours is added to what h has at fd as a further line of
 // a list.
-func joins(theirs []string, fd *field, v verdict) bool {
+func joinsList(theirs []string, fd *field, v verdict) bool {
 	switch fd.value {
 	case stateList:
 		return v == join
 	case policyList:
-		return v == join || v == unheard || quoted(theirs)
+		return v == join || v == unheard || startsQuoted(theirs)
 	case windowList:
-		return v == join || v == unheard || !quoted(theirs)
+		return v == join || v == unheard || !startsQuoted(theirs)
 	}
 	return false
 }
@@ -122,16 +122,16 @@ func allLists(lines []string) bool {
 	return true
 }
 
-// quoted reports whether the first of lines begins with a String, as a list
+// startsQuoted reports whether the first of lines begins with a String, as a list
 // has since revision 08.
-func quoted(lines []string) bool {
+func startsQuoted(lines []string) bool {
 	return len(lines) > 0 && strings.HasPrefix(strings.TrimLeft(lines[0], " \t"), `"`)
 }
 
-// hear reads RateLimit in the syntax of revision 07 or 08, of a list the
+// readUpstreamQuota reads RateLimit in the syntax of revision 07 or 08, of a list the
 // member with the least left. It takes what it finds: a field that is broken
 // elsewhere still tells a limit.
-func hear(lines []string) upstreamQuota {
+func readUpstreamQuota(lines []string) upstreamQuota {
 	least := upstreamQuota{-1, -1}
 	for _, s := range lines {
 		member := upstreamQuota{-1, -1}
@@ -142,11 +142,11 @@ func hear(lines []string) upstreamQuota {
 			case ',':
 				least, member = tighterQuota(least, member), upstreamQuota{-1, -1}
 			case '=':
-				n, length, ok := digits(s[i+1:])
+				n, length, ok := leadingNumber(s[i+1:])
 				if !ok {
 					break
 				}
-				switch word(s[:i]) {
+				switch lastWord(s[:i]) {
 				case "r":
 					member.left = n
 				case "t":
@@ -185,8 +185,8 @@ func stringEnd(s string) int {
 	return len(s) - 1
 }
 
-// word returns the letters that s ends in.
-func word(s string) string {
+// lastWord returns the letters that s ends in.
+func lastWord(s string) string {
 	i := len(s)
 	for i > 0 && s[i-1] >= 'a' && s[i-1] <= 'z' {
 		i--
@@ -194,10 +194,10 @@ func word(s string) string {
 	return s[i:]
 }
 
-// digits returns the number that s begins with, of at most 12 digits so that
+// leadingNumber returns the number that s begins with, of at most 12 digits so that
 // it can be told in microseconds, and its length. What follows must not make
 // another number of it.
-func digits(s string) (n int64, length int, ok bool) {
+func leadingNumber(s string) (n int64, length int, ok bool) {
 	const most = 12
 	for length < len(s) && s[length] >= '0' && s[length] <= '9' {
 		if length == most {

@@ -45,7 +45,7 @@ func retrySeconds(ps []policy, d weir.Decision) int64 {
 	}
 	for i := range ps {
 		if ps[i].refused {
-			s = max(s, ceil(max(ps[i].until, 0), 1_000_000))
+			s = max(s, divideUp(max(ps[i].until, 0), 1_000_000))
 		}
 	}
 	return s

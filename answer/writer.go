@@ -36,28 +36,28 @@ func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64
 	if len(f.policies) == 0 && d.Allowed() && (d.Limit == nil || IsHidden(ops, d)) {
 		return
 	}
-	w.header(h, &f)
+	w.writeFields(h, &f)
 }
 
 // factsOf returns what there is to tell of d, made of ops at now. room takes the
 // policies.
 func (w *Writer) factsOf(room []policy, ops []weir.Op, d weir.Decision, refused bool, now int64) facts {
-	f := facts{policies: stated(room, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
+	f := facts{policies: statedPolicies(room, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
 	if refused {
 		f.hidden = IsHidden(ops, d)
-		w.delay(&f, d)
+		w.fillDelay(&f, d)
 	}
 	return f
 }
 
-// delay fills in what the refusal d makes clients wait.
-func (w *Writer) delay(f *facts, d weir.Decision) {
+// fillDelay fills in what the refusal d makes clients wait.
+func (w *Writer) fillDelay(f *facts, d weir.Decision) {
 	if f.retry = retrySeconds(f.policies, d); f.retry == 0 || w.jitter == 0 {
 		return
 	}
 	// All that a refusal tells to wait moves by as much, so that Retry-After is
 	// still no earlier than what stands beside it.
-	more := w.random(ceil(f.retry*w.jitter, 100) + 1)
+	more := w.random(divideUp(f.retry*w.jitter, 100) + 1)
 	f.retry += more
 	for i := range f.policies {
 		if p := &f.policies[i]; p.refused && p.until >= 0 {
@@ -66,19 +66,19 @@ func (w *Writer) delay(f *facts, d weir.Decision) {
 	}
 }
 
-// sign makes f ready to be written: it signs the counters, and moves now to where
+// prepareFacts makes f ready to be written: it signs the counters, and moves now to where
 // instants can be told.
-func (w *Writer) sign(f *facts) {
+func (w *Writer) prepareFacts(f *facts) {
 	f.now = min(max(f.now, 0), lastInstant)
 	if w.partition != nil {
 		for i := range f.policies {
-			f.policies[i].sign(w.partition)
+			f.policies[i].signCounter(w.partition)
 		}
 	}
 }
 
-func (w *Writer) header(h http.Header, f *facts) {
-	w.sign(f)
+func (w *Writer) writeFields(h http.Header, f *facts) {
+	w.prepareFacts(f)
 	// An answer that has no fields yet, as before a handler, need not be looked
 	// through for what another limiter has said.
 	blank := len(h) == 0
@@ -102,7 +102,7 @@ func (w *Writer) header(h http.Header, f *facts) {
 		fd, from := &w.fields[i], len(buf)
 		switch {
 		case fd.value != exposed:
-			buf = f.append(buf, fd.value)
+			buf = f.appendValue(buf, fd.value)
 		case !blank && readQuota(h, exposeKey) != nil:
 			buf = w.appendExposed(buf, h)
 		default:
@@ -123,9 +123,9 @@ func (w *Writer) header(h http.Header, f *facts) {
 			continue
 		}
 		switch theirs := readQuota(h, fd.key); {
-		case len(theirs) > 0 && joins(theirs, fd, verdicts[fd.voice]):
+		case len(theirs) > 0 && joinsList(theirs, fd, verdicts[fd.voice]):
 			h[fd.key] = append(theirs, v[0])
-		case f.stands(theirs, fd, verdicts[fd.voice]):
+		case f.letsStand(theirs, fd, verdicts[fd.voice]):
 		default:
 			h[fd.key] = v
 		}

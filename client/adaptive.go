@@ -88,7 +88,7 @@ func NewThrottle(opt ThrottleOptions) (*Throttle, error) {
 // Begin counts a request and reports whether it may be sent. The ticket is for
 // Accept.
 func (t *Throttle) Begin() (ticket int64, ok bool) {
-	return t.begin(int64(time.Since(t.origin)), rand.Uint32())
+	return t.beginAt(int64(time.Since(t.origin)), rand.Uint32())
 }
 
 // Accept says that the service has accepted the request: it has answered, and
@@ -114,14 +114,14 @@ func (t *Throttle) Forget(ticket int64) {
 	}
 }
 
-// begin is Begin at an instant, in nanoseconds since origin, with a number drawn
+// beginAt is Begin at an instant, in nanoseconds since origin, with a number drawn
 // at random.
-func (t *Throttle) begin(now int64, drawn uint32) (ticket int64, ok bool) {
+func (t *Throttle) beginAt(now int64, drawn uint32) (ticket int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = max(t.now, now)
 	ticket = t.now / t.width
-	t.expire(ticket)
+	t.expireSlots(ticket)
 	ok = t.requests < t.least || t.now-t.sent >= t.probe || !refuses(t.requests, t.accepts, t.ratio, drawn)
 	if ok {
 		t.sent = t.now
@@ -131,9 +131,9 @@ func (t *Throttle) begin(now int64, drawn uint32) (ticket int64, ok bool) {
 	return ticket, ok
 }
 
-// expire empties the slots that have left the window, and makes room for the
+// expireSlots empties the slots that have left the window, and makes room for the
 // one that begins.
-func (t *Throttle) expire(ticket int64) {
+func (t *Throttle) expireSlots(ticket int64) {
 	if t.slots[ticket%throttleSlots].number == ticket+1 {
 		return
 	}

@@ -75,7 +75,7 @@ func TestThrottleOracle(t *testing.T) {
 		for i := range rapid.IntRange(1, 400).Draw(t, "requests") {
 			now = max(now+rapid.SampledFrom(steps).Draw(t, "step"), 0)
 			drawn := rapid.OneOf(rapid.Uint32(), rapid.SampledFrom([]uint32{0, 1 << 31, math.MaxUint32})).Draw(t, "drawn")
-			number, ok := h.begin(now, drawn)
+			number, ok := h.beginAt(now, drawn)
 			if want := o.begin(now, drawn); ok != want {
 				t.Fatalf("request %d at %d: %v, want %v", i, now, ok, want)
 			}
@@ -110,7 +110,7 @@ func TestThrottleCountsWhatHangs(t *testing.T) {
 	// A hundred requests at once, none of which has ended.
 	sent := 0
 	for range 100 {
-		if _, ok := h.begin(1, math.MaxUint32/2); ok {
+		if _, ok := h.beginAt(1, math.MaxUint32/2); ok {
 			sent++
 		}
 	}
@@ -130,7 +130,7 @@ func TestThrottleProbability(t *testing.T) {
 	var asked, sent, accepted int
 	for now := int64(0); now < int64(10*time.Minute); now += int64(10 * time.Millisecond) {
 		asked++
-		ticket, ok := h.begin(now, r.Uint32())
+		ticket, ok := h.beginAt(now, r.Uint32())
 		if !ok {
 			continue
 		}
@@ -158,7 +158,7 @@ func TestThrottleProbability(t *testing.T) {
 			second, room = s, 20
 		}
 		counts := now >= int64(2*time.Minute) // settled
-		ticket, ok := h.begin(now, r.Uint32())
+		ticket, ok := h.beginAt(now, r.Uint32())
 		if counts {
 			asked++
 		}
@@ -194,7 +194,7 @@ func TestThrottleProbes(t *testing.T) {
 	var last int64
 	for now := int64(0); now < int64(time.Hour); now += int64(10 * time.Millisecond) {
 		var ok bool
-		if last, ok = h.begin(now, 0); ok {
+		if last, ok = h.beginAt(now, 0); ok {
 			sent++
 		}
 	}
@@ -206,7 +206,7 @@ func TestThrottleProbes(t *testing.T) {
 	refusedLate := 0
 	rng := rand.New(rand.NewPCG(1, 2))
 	for now := int64(time.Hour); now < int64(time.Hour+7*time.Minute); now += int64(10 * time.Millisecond) {
-		ticket, ok := h.begin(now, rng.Uint32())
+		ticket, ok := h.beginAt(now, rng.Uint32())
 		if ok {
 			h.Accept(ticket)
 		} else if now > int64(time.Hour+6*time.Minute) {
@@ -243,7 +243,7 @@ func TestThrottleConformance(t *testing.T) {
 		for _, b := range c.Begins {
 			sent := 0
 			for range int(b[2]) {
-				if ticket, ok := h.begin(int64(b[0]*1e9), uint32(b[1])); ok {
+				if ticket, ok := h.beginAt(int64(b[0]*1e9), uint32(b[1])); ok {
 					sent++
 					if c.Accept {
 						h.Accept(ticket)

@@ -22,9 +22,9 @@ type breaker struct {
 	failures circuit.Failures
 }
 
-// pass reports whether a call may go, which must tell how it went, and whether
+// admitCall reports whether a call may go, which must tell how it went, and whether
 // it is a probe; else how long until one may.
-func (b *breaker) pass(now time.Time) (ok, probe bool, left time.Duration) {
+func (b *breaker) admitCall(now time.Time) (ok, probe bool, left time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.isOpen {
@@ -55,20 +55,20 @@ func (b *breaker) succeeded(probe bool) {
 	b.failures.Record(false)
 }
 
-func (b *breaker) failed(now time.Time, probe bool) (opened bool) {
-	return b.record(now, 0, probe, (*circuit.Failures).AreMany)
+func (b *breaker) recordFailure(now time.Time, probe bool) (opened bool) {
+	return b.countFailure(now, 0, probe, (*circuit.Failures).AreMany)
 }
 
-// busy opens the breaker for at least d, within the longest wait, if the service
+// recordBusy opens the breaker for at least d, within the longest wait, if the service
 // has asked for it twice without an answer between: once may be the trouble of
 // one question, as when one of its stores is away.
-func (b *breaker) busy(now time.Time, d time.Duration, probe bool) (opened bool) {
-	return b.record(now, min(d, b.most), probe, func(f *circuit.Failures) bool { return f.Row() >= 2 })
+func (b *breaker) recordBusy(now time.Time, d time.Duration, probe bool) (opened bool) {
+	return b.countFailure(now, min(d, b.most), probe, func(f *circuit.Failures) bool { return f.Row() >= 2 })
 }
 
-// record counts a failure, and opens the breaker for at least d if there are enough of
+// countFailure counts a failure, and opens the breaker for at least d if there are enough of
 // them, or again if the call was a probe.
-func (b *breaker) record(now time.Time, d time.Duration, probe bool, areEnough func(*circuit.Failures) bool) (opened bool) {
+func (b *breaker) countFailure(now time.Time, d time.Duration, probe bool, areEnough func(*circuit.Failures) bool) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.isOpen {

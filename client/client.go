@@ -210,7 +210,7 @@ func (c *Client) decide(ctx context.Context, ks []Check, peek bool) ([]Decision,
 		return out, ctx.Err()
 	}
 	var results []Decision
-	err := c.call(ctx, func(ctx context.Context) (err error) {
+	err := c.callService(ctx, func(ctx context.Context) (err error) {
 		results, err = c.opt.Wire.Decide(ctx, ask, peek)
 		if err == nil && len(results) != len(ask) {
 			err = fmt.Errorf("weir: %d decisions on %d checks", len(results), len(ask))
@@ -276,7 +276,7 @@ func (c *Client) complete(ks *[]Check) error {
 // Whoever was refused waits a little longer than he was told, by up to a quarter
 // or five seconds: so that not all return at the instant at which a window ends.
 func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
-	w := c.room.Waiter(ctx, c.opt.MaxWait)
+	w := c.room.NewWaiter(ctx, c.opt.MaxWait)
 	defer w.Done()
 	for {
 		d, err := c.Check(ctx, k)
@@ -299,10 +299,10 @@ func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 			return d, &Refused{d}
 		}
 		if d.Limit != nil && d.Limit.Algorithm == "concurrency" {
-			wait = w.Permit(wait)
+			wait = w.PermitDelay(wait)
 		}
 		wait = max(wait, time.Millisecond)
-		if err := w.Sleep(later(wait, w.Left()), &Refused{d}); err != nil {
+		if err := w.Sleep(addJitter(wait, w.TimeLeft()), &Refused{d}); err != nil {
 			return d, err
 		}
 	}
@@ -311,9 +311,9 @@ func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 // maxJitter is the longest that anybody waits beyond what he is told.
 const maxJitter = 5 * time.Second
 
-// later returns d, longer at random by up to a quarter, maxJitter, and what is
+// addJitter returns d, longer at random by up to a quarter, maxJitter, and what is
 // left of the time to wait.
-func later(d, left time.Duration) time.Duration {
+func addJitter(d, left time.Duration) time.Duration {
 	if room := min(max(d/4, time.Millisecond), maxJitter, left-d); room > 0 {
 		d += rand.N(room)
 	}

@@ -31,10 +31,10 @@ type unavailable struct {
 func (u *unavailable) Error() string { return u.cause.Error() }
 func (u *unavailable) Unwrap() error { return u.cause }
 
-// call makes one call to the service, guarded: it takes Budget at most, and is
+// callService makes one call to the service, guarded: it takes Budget at most, and is
 // not made while the breaker is open, where the throttle refuses it, or above
 // MaxInFlight. Its error is an *unavailable, an *Error, or the context's.
-func (c *Client) call(ctx context.Context, do func(context.Context) error) error {
+func (c *Client) callService(ctx context.Context, do func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *Client) call(ctx context.Context, do func(context.Context) error) error
 	}
 	defer c.inFlight.Add(-1)
 	start := time.Now()
-	ok, probe, left := c.breaker.pass(start)
+	ok, probe, left := c.breaker.admitCall(start)
 	if !ok {
 		c.counts.broken.Add(1)
 		return &unavailable{cause: ErrOpen, left: left}
@@ -87,7 +87,7 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	if err == nil || errors.As(err, &wrong) {
 		c.throttle.Accept(s.ticket)
 		c.breaker.succeeded(s.probe)
-		if c.outages.end() {
+		if c.outages.endOutage() {
 			c.opt.Log.Info("rate limit service answers again")
 		}
 		if err != nil {
@@ -106,17 +106,17 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	switch {
 	case errors.As(err, &busy):
 		c.counts.busy.Add(1)
-		opened = c.breaker.busy(now, busy.RetryAfter, s.probe)
+		opened = c.breaker.recordBusy(now, busy.RetryAfter, s.probe)
 	case !errors.Is(err, context.DeadlineExceeded):
 		c.counts.failures.Add(1)
-		opened = c.breaker.failed(now, s.probe)
+		opened = c.breaker.recordFailure(now, s.probe)
 	case s.budget < c.opt.Budget/4:
 		// A caller in such a hurry shows nothing about the service.
 		c.counts.timeouts.Add(1)
 		c.neutral(s)
 	default:
 		c.counts.timeouts.Add(1)
-		opened = c.breaker.failed(now, s.probe)
+		opened = c.breaker.recordFailure(now, s.probe)
 	}
 	_, left := c.breaker.state(now)
 	if opened {
@@ -135,7 +135,7 @@ func (c *Client) neutral(s sent) {
 
 // without decides what the service did not.
 func (c *Client) without(ctx context.Context, ks []Check, peek bool, why *unavailable) ([]Decision, error) {
-	if c.outages.begin(time.Now()) {
+	if c.outages.beginOutage(time.Now()) {
 		c.opt.Log.Warn("rate limit service does not answer; checks are decided by the fallback", "err", why.cause, "fallback", c.opt.Fallback)
 	}
 	out := make([]Decision, len(ks))
@@ -167,7 +167,7 @@ func (c *Client) locally(ctx context.Context, k *Check, peek bool) (Decision, er
 	l := c.opt.Local
 	r := l.Acquire()
 	defer l.Recycle(r)
-	k.fill(r)
+	k.fillRequest(r)
 	if peek {
 		r.Verb = weir.Peek
 	}
@@ -188,8 +188,8 @@ func (c *Client) locally(ctx context.Context, k *Check, peek bool) (Decision, er
 	return out, nil
 }
 
-// fill makes the request of a limiter of this process.
-func (c *Check) fill(r *weir.Request) {
+// fillRequest makes the request of a limiter of this process.
+func (c *Check) fillRequest(r *weir.Request) {
 	r.Domain, r.Cost, r.Priority, r.Lease = c.Domain, c.Cost, c.Priority, c.Lease
 	r.Descriptors = append(r.Descriptors, c.Descriptors...)
 }

@@ -24,7 +24,7 @@ type Settlement struct{ Reserved, Actual int64 }
 // Its error is that of Check.
 func (c *Client) Reserve(ctx context.Context, k Check) (Reservation, error) {
 	var res Reservation
-	err := c.hold(ctx, &k, &res.Decision, nil, func(ctx context.Context, k Check) (d Decision, err error) {
+	err := c.decideHeld(ctx, &k, &res.Decision, nil, func(ctx context.Context, k Check) (d Decision, err error) {
 		d, res.Handle, res.Expires, err = c.opt.Wire.Reserve(ctx, k)
 		if err == nil && d.Allowed != (res.Handle != "") {
 			err = errors.New("weir: a reservation without a handle, or a handle without a reservation")
@@ -59,12 +59,12 @@ func (c *Client) settle(ctx context.Context, r Reservation, actual int64) (s Set
 	if r.Handle == "" {
 		return Settlement{Actual: max(actual, 0)}, nil
 	}
-	err = c.call(ctx, func(ctx context.Context) (err error) {
+	err = c.callService(ctx, func(ctx context.Context) (err error) {
 		s, err = c.opt.Wire.Settle(ctx, r.Handle, actual)
 		return err
 	})
 	if err == nil && s.Actual < s.Reserved {
-		c.memory.forget()
+		c.memory.forgetAll()
 	}
 	return s, err
 }
@@ -86,14 +86,14 @@ func (c *Client) Acquire(ctx context.Context, k Check) (Lease, Decision, error) 
 		// released.
 		k.Lease = rand.Text()
 	}
-	return c.keep(ctx, k, c.opt.Wire.Acquire)
+	return c.askForLease(ctx, k, c.opt.Wire.Acquire)
 }
 
-// keep asks for a lease.
-func (c *Client) keep(ctx context.Context, k Check, ask func(context.Context, Check) (Decision, error)) (Lease, Decision, error) {
+// askForLease asks for a lease.
+func (c *Client) askForLease(ctx context.Context, k Check, ask func(context.Context, Check) (Decision, error)) (Lease, Decision, error) {
 	l := Lease{remote: true}
 	var d Decision
-	err := c.hold(ctx, &k, &d, &l, ask)
+	err := c.decideHeld(ctx, &k, &d, &l, ask)
 	if err != nil {
 		return Lease{}, Decision{}, err
 	}
@@ -114,7 +114,7 @@ func (c *Client) Renew(ctx context.Context, l Lease) (Lease, Decision, error) {
 	if l.Check.Lease == "" {
 		return c.Acquire(ctx, l.Check)
 	}
-	next, d, err := c.keep(ctx, l.Check, c.opt.Wire.Renew)
+	next, d, err := c.askForLease(ctx, l.Check, c.opt.Wire.Renew)
 	if next.Check.Lease != "" {
 		next.remote, next.local = next.remote || l.remote, next.local || l.local
 	}
@@ -130,12 +130,12 @@ func (c *Client) Release(ctx context.Context, l Lease) (released bool, err error
 	var local, remote error
 	if l.local && c.opt.Local != nil {
 		r := c.opt.Local.Acquire()
-		l.Check.fill(r)
+		l.Check.fillRequest(r)
 		released, local = c.opt.Local.Release(ctx, r)
 		c.opt.Local.Recycle(r)
 	}
 	if l.remote {
-		remote = c.call(ctx, func(ctx context.Context) error {
+		remote = c.callService(ctx, func(ctx context.Context) error {
 			held, err := c.opt.Wire.Release(ctx, l.Check)
 			released = released || held
 			return err
@@ -144,15 +144,15 @@ func (c *Client) Release(ctx context.Context, l Lease) (released bool, err error
 	return released, errors.Join(local, remote)
 }
 
-// hold asks for what must be given back, and decides without the service where
+// decideHeld asks for what must be given back, and decides without the service where
 // that does not answer. l, unless nil, is told who may hold it.
-func (c *Client) hold(ctx context.Context, k *Check, d *Decision, l *Lease, ask func(context.Context, Check) (Decision, error)) error {
+func (c *Client) decideHeld(ctx context.Context, k *Check, d *Decision, l *Lease, ask func(context.Context, Check) (Decision, error)) error {
 	ks := []Check{*k}
 	if err := c.complete(&ks); err != nil {
 		return err
 	}
 	*k = ks[0]
-	err := c.call(ctx, func(ctx context.Context) (err error) {
+	err := c.callService(ctx, func(ctx context.Context) (err error) {
 		*d, err = ask(ctx, *k)
 		return err
 	})

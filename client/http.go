@@ -84,7 +84,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 		path = "/v1/peek"
 	}
 	if len(list) == 1 {
-		one, err := w.decide(ctx, path, list[0])
+		one, err := w.askDecision(ctx, path, list[0])
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 	var batch struct {
 		Results []decision `json:"results"`
 	}
-	if err := w.ask(ctx, path, "", map[string][]checkBody{"checks": bodies}, maxBatchAnswer, &batch); err != nil {
+	if err := w.postQuestion(ctx, path, "", map[string][]checkBody{"checks": bodies}, maxBatchAnswer, &batch); err != nil {
 		return nil, err
 	}
 	if len(batch.Results) != len(list) {
@@ -119,7 +119,7 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 		Handle  string    `json:"handle"`
 		Expires time.Time `json:"expires"`
 	}
-	if err := w.ask(ctx, "/v1/reserve", c.IdempotencyKey, encodeCheck(&c), maxAnswer, &res); err != nil {
+	if err := w.postQuestion(ctx, "/v1/reserve", c.IdempotencyKey, encodeCheck(&c), maxAnswer, &res); err != nil {
 		return Decision{}, "", time.Time{}, err
 	}
 	d, err := res.decode()
@@ -141,7 +141,7 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 		Reserved *int64 `json:"reserved"`
 		Actual   int64  `json:"actual"`
 	}
-	if err := w.ask(ctx, path, "", body, maxAnswer, &s); err != nil {
+	if err := w.postQuestion(ctx, path, "", body, maxAnswer, &s); err != nil {
 		return Settlement{}, err
 	}
 	if s.Reserved == nil {
@@ -151,18 +151,18 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 }
 
 func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
-	return w.decide(ctx, "/v1/acquire", c)
+	return w.askDecision(ctx, "/v1/acquire", c)
 }
 
 func (w *httpWire) Renew(ctx context.Context, c Check) (Decision, error) {
-	return w.decide(ctx, "/v1/renew", c)
+	return w.askDecision(ctx, "/v1/renew", c)
 }
 
 func (w *httpWire) Release(ctx context.Context, c Check) (bool, error) {
 	var res struct {
 		Released *bool `json:"released"`
 	}
-	if err := w.ask(ctx, "/v1/release", "", encodeCheck(&c), maxAnswer, &res); err != nil {
+	if err := w.postQuestion(ctx, "/v1/release", "", encodeCheck(&c), maxAnswer, &res); err != nil {
 		return false, err
 	}
 	if res.Released == nil {
@@ -178,17 +178,17 @@ func (w *httpWire) Close() error {
 	return nil
 }
 
-// decide asks one check that is answered by a decision.
-func (w *httpWire) decide(ctx context.Context, path string, c Check) (Decision, error) {
+// askDecision asks one check that is answered by a decision.
+func (w *httpWire) askDecision(ctx context.Context, path string, c Check) (Decision, error) {
 	var d decision
-	if err := w.ask(ctx, path, c.IdempotencyKey, encodeCheck(&c), maxAnswer, &d); err != nil {
+	if err := w.postQuestion(ctx, path, c.IdempotencyKey, encodeCheck(&c), maxAnswer, &d); err != nil {
 		return Decision{}, err
 	}
 	return d.decode()
 }
 
-// ask sends a question, under an idempotency key if there is one, and reads the answer into v.
-func (w *httpWire) ask(ctx context.Context, path, key string, question any, most int64, v any) error {
+// postQuestion sends a question, under an idempotency key if there is one, and reads the answer into v.
+func (w *httpWire) postQuestion(ctx context.Context, path, key string, question any, most int64, v any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("weir: %w", err)

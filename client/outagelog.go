@@ -17,12 +17,12 @@ type outageLog struct {
 	until atomic.Int64 // Unix nanoseconds: no warning is logged before
 }
 
-// begin reports whether to log that a check is decided without the service.
-func (o *outageLog) begin(now time.Time) bool {
+// beginOutage reports whether to log that a check is decided without the service.
+func (o *outageLog) beginOutage(now time.Time) bool {
 	until := o.until.Load()
 	return !o.open.Load() && now.UnixNano() >= until &&
 		o.until.CompareAndSwap(until, now.Add(betweenWarnings).UnixNano()) && !o.open.Swap(true)
 }
 
-// end reports whether to log that the service answers again.
-func (o *outageLog) end() bool { return o.open.Load() && o.open.Swap(false) }
+// endOutage reports whether to log that the service answers again.
+func (o *outageLog) endOutage() bool { return o.open.Load() && o.open.Swap(false) }

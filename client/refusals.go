@@ -70,14 +70,14 @@ func (m *refusals) remember(id string, cost int64, d Decision, asked time.Time, 
 		m.of = make(map[string]refused)
 	}
 	if _, ok := m.of[id]; !ok && len(m.of) >= maxRemembered {
-		m.shrink(asked)
+		m.makeRoom(asked)
 	}
 	m.of[id] = refused{cost: cost, until: until, asked: asked, decision: d}
 }
 
-// shrink makes room for one: it drops what has ended, and else what ends first
+// makeRoom makes room for one: it drops what has ended, and else what ends first
 // of a few. Requires: mu.
-func (m *refusals) shrink(now time.Time) {
+func (m *refusals) makeRoom(now time.Time) {
 	var first string
 	var ends time.Time
 	seen := 0
@@ -96,8 +96,8 @@ func (m *refusals) shrink(now time.Time) {
 	}
 }
 
-// forget drops everything: units were given back, and refusals may not hold.
-func (m *refusals) forget() {
+// forgetAll drops everything: units were given back, and refusals may not hold.
+func (m *refusals) forgetAll() {
 	m.mu.Lock()
 	clear(m.of)
 	m.mu.Unlock()

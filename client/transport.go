@@ -115,10 +115,10 @@ func (e *Limited) Error() string {
 // a *[Limited], or that of the context while it waited.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := t.opt.Key(r)
-	w := t.room.Waiter(r.Context(), t.opt.MaxWait)
+	w := t.room.NewWaiter(r.Context(), t.opt.MaxWait)
 	defer w.Done()
 	for attempt := 0; ; attempt++ {
-		h, ticket, err := t.begin(w, key)
+		h, ticket, err := t.beginRequest(w, key)
 		if err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close() // nobody read it: there is nothing to lose
@@ -141,10 +141,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if hasWait {
 			t.paused.Add(key, now, min(wait, t.opt.MaxPause))
 		}
-		if !hasWait || attempt >= t.opt.Retries || min(wait, t.opt.MaxPause) > w.Left() {
+		if !hasWait || attempt >= t.opt.Retries || min(wait, t.opt.MaxPause) > w.TimeLeft() {
 			return res, nil
 		}
-		next, ok := again(r, res)
+		next, ok := retryRequest(r, res)
 		if !ok {
 			return res, nil
 		}
@@ -156,8 +156,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// again returns the request to send once more, if it may be.
-func again(r *http.Request, res *http.Response) (*http.Request, bool) {
+// retryRequest returns the request to send once more, if it may be.
+func retryRequest(r *http.Request, res *http.Response) (*http.Request, bool) {
 	switch res.StatusCode {
 	case http.StatusTooManyRequests: // it was not served
 	case http.StatusServiceUnavailable:
@@ -185,23 +185,23 @@ func again(r *http.Request, res *http.Response) (*http.Request, bool) {
 	return next, true
 }
 
-// pass waits until key is no longer to be left alone.
-func (t *Transport) pass(w *admit.Waiter, key string) error {
+// awaitKey waits until key is no longer to be left alone.
+func (t *Transport) awaitKey(w *admit.Waiter, key string) error {
 	for {
 		left := t.paused.Left(key, time.Now())
 		if left == 0 {
 			return nil
 		}
-		if err := w.Sleep(later(left, w.Left()), &Limited{Key: key, RetryAfter: left}); err != nil {
+		if err := w.Sleep(addJitter(left, w.TimeLeft()), &Limited{Key: key, RetryAfter: left}); err != nil {
 			return err
 		}
 	}
 }
 
-// begin waits until key is no longer to be left alone, and counts a request, unless none
+// beginRequest waits until key is no longer to be left alone, and counts a request, unless none
 // are counted: then the throttle is nil.
-func (t *Transport) begin(w *admit.Waiter, key string) (h *Throttle, ticket int64, err error) {
-	if err := t.pass(w, key); err != nil || t.opt.NoThrottle {
+func (t *Transport) beginRequest(w *admit.Waiter, key string) (h *Throttle, ticket int64, err error) {
+	if err := t.awaitKey(w, key); err != nil || t.opt.NoThrottle {
 		return nil, 0, err
 	}
 	h = t.throttle(key)

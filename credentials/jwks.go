@@ -48,16 +48,16 @@ type keySet struct {
 	sum     [sha256.Size]byte
 }
 
-// warn warns of keys that are of no use: tokens that they sign are not believed.
-func (s *keySet) warn(log *slog.Logger, from string) {
+// warnLeftOut warns of keys that are of no use: tokens that they sign are not believed.
+func (s *keySet) warnLeftOut(log *slog.Logger, from string) {
 	if s.leftOut > 0 {
 		log.Warn("JWT keys skipped: not for signatures, of an unknown kind, secret or private, or too short", "from", from, "skipped", s.leftOut, "used", len(s.keys))
 	}
 }
 
-// find returns the keys that a token with this key ID and algorithm may be
+// findKeys returns the keys that a token with this key ID and algorithm may be
 // signed with.
-func (s *keySet) find(id, algorithm string) []*jose.JSONWebKey {
+func (s *keySet) findKeys(id, algorithm string) []*jose.JSONWebKey {
 	if s == nil {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (s *keySet) readJWK(text []byte) error {
 	}
 	for _, raw := range doc.Keys {
 		var k jose.JSONWebKey
-		if k.UnmarshalJSON(raw) == nil && k.IsPublic() && k.Valid() && (k.Use == "" || k.Use == "sig") && strong(k.Key) {
+		if k.UnmarshalJSON(raw) == nil && k.IsPublic() && k.Valid() && (k.Use == "" || k.Use == "sig") && isStrong(k.Key) {
 			s.keys = append(s.keys, k)
 		} else {
 			s.leftOut++
@@ -143,7 +143,7 @@ func (s *keySet) readPEM(text []byte) error {
 			return err
 		}
 		k := jose.JSONWebKey{Key: key}
-		if !k.Valid() || !k.IsPublic() || !strong(key) {
+		if !k.Valid() || !k.IsPublic() || !isStrong(key) {
 			return fmt.Errorf("a public key of a kind that signs no tokens, or of less than %d bits", minRSA)
 		}
 		s.keys = append(s.keys, k)
@@ -151,8 +151,8 @@ func (s *keySet) readPEM(text []byte) error {
 	return nil
 }
 
-// strong reports whether a key is long enough.
-func strong(key any) bool {
+// isStrong reports whether a key is long enough.
+func isStrong(key any) bool {
 	r, ok := key.(*rsa.PublicKey)
 	return !ok || r.N.BitLen() >= minRSA
 }
@@ -171,8 +171,8 @@ type keySource struct {
 	running  sync.WaitGroup
 }
 
-// load reads the keys of a file.
-func (s *keySource) load(path string) error {
+// loadFile reads the keys of a file.
+func (s *keySource) loadFile(path string) error {
 	text, err := regular.Read(path, maxKeySet)
 	if err != nil {
 		return fmt.Errorf("key_file: %w", err)
@@ -185,9 +185,9 @@ func (s *keySource) load(path string) error {
 	return nil
 }
 
-// follow fetches the keys at opt.URL now and then. That the first fetch fails
+// followURL fetches the keys at opt.URL now and then. That the first fetch fails
 // is no error: no token is believed until one succeeds.
-func (s *keySource) follow(opt *JWTOptions) error {
+func (s *keySource) followURL(opt *JWTOptions) error {
 	u, err := url.Parse(opt.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
 		return fmt.Errorf("url must be https, or http on a loopback address: otherwise the keys can be replaced in transit")
@@ -208,7 +208,7 @@ func (s *keySource) follow(opt *JWTOptions) error {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	ok := s.refresh(ctx)
-	s.running.Go(func() { s.run(ctx, ok) })
+	s.running.Go(func() { s.fetchUntilDone(ctx, ok) })
 	return nil
 }
 
@@ -217,9 +217,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// run fetches until ctx ends: every Refresh, a minute after a failure, and when
+// fetchUntilDone fetches until ctx ends: every Refresh, a minute after a failure, and when
 // a key is wanted, but never twice in a minute unless there is no set yet.
-func (s *keySource) run(ctx context.Context, ok bool) {
+func (s *keySource) fetchUntilDone(ctx context.Context, ok bool) {
 	last, good := time.Now(), time.Now()
 	retry := backoff.Backoff{Min: firstRetry, Max: retryAfter}
 	for {
@@ -253,9 +253,9 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 	}
 }
 
-// want asks for a fetch, as a token names a key that is not there. It does not
+// requestFetch asks for a fetch, as a token names a key that is not there. It does not
 // wait: until the key is there the token is not believed.
-func (s *keySource) want(now time.Time) {
+func (s *keySource) requestFetch(now time.Time) {
 	if s.wish == nil {
 		return
 	}
@@ -271,7 +271,7 @@ func (s *keySource) want(now time.Time) {
 
 // refresh fetches the set. The last good one stays if that fails.
 func (s *keySource) refresh(ctx context.Context) bool {
-	set, err := s.fetch(ctx)
+	set, err := s.fetchKeys(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.outage.Failed(err)
@@ -282,12 +282,12 @@ func (s *keySource) refresh(ctx context.Context) bool {
 	// Tokens that were verified stay so while the set is the same.
 	if was := s.set.Load(); was == nil || was.sum != set.sum {
 		s.set.Store(set)
-		set.warn(s.opt.Log, s.name)
+		set.warnLeftOut(s.opt.Log, s.name)
 	}
 	return true
 }
 
-func (s *keySource) fetch(ctx context.Context) (*keySet, error) {
+func (s *keySource) fetchKeys(ctx context.Context) (*keySet, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.opt.URL, nil)

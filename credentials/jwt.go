@@ -118,18 +118,18 @@ func NewTokens(o JWTOptions) (*Tokens, error) {
 	}
 	t := &Tokens{opt: o}
 	t.defaults()
-	if err := t.allow(o.Algorithms); err != nil {
+	if err := t.allowAlgorithms(o.Algorithms); err != nil {
 		return nil, err
 	}
 	t.cache = newTokenCache(t.opt.CacheSize)
 	var err error
 	switch {
 	case o.KeyFile != "":
-		if err = t.keys.load(o.KeyFile); err == nil {
-			t.keys.set.Load().warn(t.opt.Log, o.KeyFile)
+		if err = t.keys.loadFile(o.KeyFile); err == nil {
+			t.keys.set.Load().warnLeftOut(t.opt.Log, o.KeyFile)
 		}
 	case o.URL != "":
-		err = t.keys.follow(&t.opt)
+		err = t.keys.followURL(&t.opt)
 	default:
 		t.keys.set.Store(&keySet{keys: []jose.JSONWebKey{{Key: []byte(o.Secret)}}})
 	}
@@ -151,8 +151,8 @@ func (t *Tokens) defaults() {
 	}
 }
 
-// allow compiles the list of algorithms.
-func (t *Tokens) allow(names []string) error {
+// allowAlgorithms compiles the list of algorithms.
+func (t *Tokens) allowAlgorithms(names []string) error {
 	possible := publicAlgorithms
 	t.algorithms = publicAlgorithms
 	if len(t.opt.Secret) > 0 {
@@ -178,29 +178,29 @@ func (t *Tokens) Verify(token string) (identity.Claims, identity.Rejection) {
 	set := t.keys.set.Load()
 	var text [4096]byte // few tokens are longer; the others allocate nothing
 	id := sha256.Sum256(append(text[:0], token...))
-	if v := t.cache.get(id); v != nil && v.keys == set {
-		return v.at(now)
+	if v := t.cache.findToken(id); v != nil && v.keys == set {
+		return v.claimsAt(now)
 	}
-	v, err := t.check(token, set, now)
+	v, err := t.verifyToken(token, set, now)
 	switch {
 	case v != nil && err != nil: // what is remembered has begun, and ends
 		return v.claims, rejectionOf(err)
 	case err != nil:
 		// Without key IDs a new key shows in that no old one fits.
 		if errors.Is(err, errUnknownKey) || errors.Is(err, jose.ErrCryptoFailure) {
-			t.keys.want(now)
+			t.keys.requestFetch(now)
 		}
 		if set == nil {
 			return nil, "no_keys"
 		}
 		return nil, rejectionOf(err)
 	}
-	t.cache.put(id, v)
-	return v.at(now)
+	t.cache.storeToken(id, v)
+	return v.claimsAt(now)
 }
 
-// at returns what a token that has begun says at a time.
-func (v *verified) at(now time.Time) (identity.Claims, identity.Rejection) {
+// claimsAt returns what a token that has begun says at a time.
+func (v *verified) claimsAt(now time.Time) (identity.Claims, identity.Rejection) {
 	switch {
 	case now.Unix() < v.expires:
 		return v.claims, ""
@@ -227,9 +227,9 @@ type registered struct {
 	IssuedAt  *jwt.NumericDate `json:"iat"`
 }
 
-// check verifies a token. It returns what one says that is not yet valid, or has no end,
+// verifyToken verifies a token. It returns what one says that is not yet valid, or has no end,
 // beside the error, if that is within the grace.
-func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, error) {
+func (t *Tokens) verifyToken(token string, set *keySet, now time.Time) (*verified, error) {
 	parsed, err := jwt.ParseSigned(token, t.algorithms)
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (t *Tokens) check(token string, set *keySet, now time.Time) (*verified, err
 		return nil, errToken
 	}
 	head := parsed.Headers[0]
-	candidates := set.find(head.KeyID, head.Algorithm)
+	candidates := set.findKeys(head.KeyID, head.Algorithm)
 	if len(candidates) == 0 {
 		return nil, errUnknownKey
 	}

@@ -161,9 +161,9 @@ type keyBuilder struct {
 	n        int
 }
 
-// fault says what is wrong in a line. It repeats no value of sha256, in whose
+// lineFault says what is wrong in a line. It repeats no value of sha256, in whose
 // place somebody may have put the key.
-func (b *keyBuilder) fault(line int, format string, args ...any) error {
+func (b *keyBuilder) lineFault(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", b.path, line, fmt.Sprintf(format, args...))
 }
 
@@ -176,37 +176,37 @@ func (b *keyBuilder) unknownColumn(line int, name string) error {
 	} else if meant := spell.Nearest(lower, keyColumns); meant != "" {
 		hint = fmt.Sprintf(" (%q is none; did you mean %q?)", name, meant)
 	}
-	return b.fault(line, "the first line must name the columns, separated by commas, of %s: at least sha256, or user and tier%s", strings.Join(keyColumns, ", "), hint)
+	return b.lineFault(line, "the first line must name the columns, separated by commas, of %s: at least sha256, or user and tier%s", strings.Join(keyColumns, ", "), hint)
 }
 
 func (b *keyBuilder) readYAML(text []byte) error {
 	doc, fault := yamldoc.Read(text)
 	if fault != nil {
-		return b.fault(fault.Line, "%s", fault)
+		return b.lineFault(fault.Line, "%s", fault)
 	}
 	if doc == nil {
 		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for no users", b.path, strings.Join(keyColumns, ", "))
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.SequenceNode {
-		return b.fault(root.Line, "a list is needed, of blocks with %s", strings.Join(keyColumns, ", "))
+		return b.lineFault(root.Line, "a list is needed, of blocks with %s", strings.Join(keyColumns, ", "))
 	}
 	for _, item := range root.Content {
 		if item.Kind != yaml.MappingNode {
-			return b.fault(item.Line, "a block with %s is needed", strings.Join(keyColumns, ", "))
+			return b.lineFault(item.Line, "a block with %s is needed", strings.Join(keyColumns, ", "))
 		}
 		row := map[string]string{}
 		for i := 0; i+1 < len(item.Content); i += 2 {
 			name, value := item.Content[i], item.Content[i+1]
 			if name.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode {
-				return b.fault(value.Line, "a key and a single value are needed, no alias, list or block")
+				return b.lineFault(value.Line, "a key and a single value are needed, no alias, list or block")
 			}
 			if _, twice := row[name.Value]; twice {
-				return b.fault(name.Line, "key %.40q is there twice", name.Value)
+				return b.lineFault(name.Line, "key %.40q is there twice", name.Value)
 			}
 			row[name.Value] = value.Value
 		}
-		if err := b.add(item.Line, row); err != nil {
+		if err := b.addKeyRow(item.Line, row); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (b *keyBuilder) readCSV(text []byte) error {
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) {
-			return b.fault(broken.Line, "%s", broken.Err)
+			return b.lineFault(broken.Line, "%s", broken.Err)
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", b.path, err)
 		}
@@ -236,7 +236,7 @@ func (b *keyBuilder) readCSV(text []byte) error {
 			for _, name := range record {
 				name = strings.TrimSpace(name)
 				if slices.Contains(columns, name) {
-					return b.fault(line, "column %.40q is there twice", name)
+					return b.lineFault(line, "column %.40q is there twice", name)
 				}
 				if !slices.Contains(keyColumns, name) {
 					return b.unknownColumn(line, name)
@@ -252,48 +252,48 @@ func (b *keyBuilder) readCSV(text []byte) error {
 		for i, v := range record {
 			row[columns[i]] = strings.TrimSpace(v)
 		}
-		if err := b.add(line, row); err != nil {
+		if err := b.addKeyRow(line, row); err != nil {
 			return err
 		}
 	}
 }
 
-// add adds a row.
-func (b *keyBuilder) add(line int, row map[string]string) error {
+// addKeyRow adds a row.
+func (b *keyBuilder) addKeyRow(line int, row map[string]string) error {
 	if b.n++; b.n > maxKeyRows {
-		return b.fault(line, "more than %d keys and users", maxKeyRows)
+		return b.lineFault(line, "more than %d keys and users", maxKeyRows)
 	}
 	for name := range row {
 		if !slices.Contains(keyColumns, name) {
-			return b.fault(line, "unknown key %.40q (%s)", name, spell.Cure(name, keyColumns))
+			return b.lineFault(line, "unknown key %.40q (%s)", name, spell.Cure(name, keyColumns))
 		}
 	}
 	user, tier := row["user"], row["tier"]
 	if !identity.Fits(user) {
-		return b.fault(line, "user must have at most 128 bytes and no control characters")
+		return b.lineFault(line, "user must have at most 128 bytes and no control characters")
 	}
 	if len(tier) > maxTier || !identity.Fits(tier) {
-		return b.fault(line, "tier must have at most %d bytes and no control characters", maxTier)
+		return b.lineFault(line, "tier must have at most %d bytes and no control characters", maxTier)
 	}
 	if row["sha256"] == "" {
 		if user == "" || tier == "" {
-			return b.fault(line, "a user and a tier are needed, or the sha256 of a key")
+			return b.lineFault(line, "a user and a tier are needed, or the sha256 of a key")
 		}
 		if was, ok := b.userLine[user]; ok {
-			return b.fault(line, "user %q has a tier in line %d already", user, was)
+			return b.lineFault(line, "user %q has a tier in line %d already", user, was)
 		}
 		b.userLine[user], b.rows.users[user] = line, tier
 		return nil
 	}
 	var sum [sha256.Size]byte
 	if len(row["sha256"]) != 2*len(sum) {
-		return b.fault(line, "sha256 has %d characters, not %d: write the digest of the key, as sha256sum prints it", len(row["sha256"]), 2*len(sum))
+		return b.lineFault(line, "sha256 has %d characters, not %d: write the digest of the key, as sha256sum prints it", len(row["sha256"]), 2*len(sum))
 	}
 	if _, err := hex.Decode(sum[:], []byte(row["sha256"])); err != nil {
-		return b.fault(line, "sha256 is not hexadecimal: write the digest of the key, as sha256sum prints it")
+		return b.lineFault(line, "sha256 is not hexadecimal: write the digest of the key, as sha256sum prints it")
 	}
 	if was, ok := b.keyLine[sum]; ok {
-		return b.fault(line, "the same key is in line %d already", was)
+		return b.lineFault(line, "the same key is in line %d already", was)
 	}
 	b.keyLine[sum], b.rows.keys[sum] = line, &identity.Key{User: user, Tier: tier}
 	return nil

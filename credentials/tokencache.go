@@ -26,7 +26,7 @@ func newTokenCache(size int) *tokenCache {
 	return &tokenCache{half: max(size/(2*tokenShards), 1)}
 }
 
-func (t *tokenCache) get(id [sha256.Size]byte) *verified {
+func (t *tokenCache) findToken(id [sha256.Size]byte) *verified {
 	s := &t.shards[id[0]%tokenShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,20 +35,20 @@ func (t *tokenCache) get(id [sha256.Size]byte) *verified {
 	}
 	c := s.old[id]
 	if c != nil {
-		s.put(id, c, t.half)
+		s.storeYoung(id, c, t.half)
 	}
 	return c
 }
 
-func (t *tokenCache) put(id [sha256.Size]byte, c *verified) {
+func (t *tokenCache) storeToken(id [sha256.Size]byte, c *verified) {
 	s := &t.shards[id[0]%tokenShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(id, c, t.half)
+	s.storeYoung(id, c, t.half)
 }
 
-// put puts c into the young half. Requires: mu.
-func (s *tokenShard) put(id [sha256.Size]byte, c *verified, half int) {
+// storeYoung puts c into the young half. Requires: mu.
+func (s *tokenShard) storeYoung(id [sha256.Size]byte, c *verified, half int) {
 	if s.young == nil || len(s.young) >= half {
 		s.old, s.young = s.young, make(map[[sha256.Size]byte]*verified)
 	}

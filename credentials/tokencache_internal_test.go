@@ -25,11 +25,11 @@ func TestTokenCacheIsBounded(t *testing.T) {
 		return d
 	}
 	for i := range 200_000 {
-		cache.put(id(i), &verified{})
+		cache.storeToken(id(i), &verified{})
 		if i%20 == 0 {
 			if i == 0 {
-				cache.put(id(-1), kept)
-			} else if cache.get(id(-1)) != kept {
+				cache.storeToken(id(-1), kept)
+			} else if cache.findToken(id(-1)) != kept {
 				t.Fatalf("forgotten after %d others", i)
 			}
 		}
@@ -37,7 +37,7 @@ func TestTokenCacheIsBounded(t *testing.T) {
 	if n := remembered(cache); n > size {
 		t.Errorf("%d tokens are remembered", n)
 	}
-	if cache.get(id(199_999)) == nil || cache.get(id(1)) != nil {
+	if cache.findToken(id(199_999)) == nil || cache.findToken(id(1)) != nil {
 		t.Error("the wrong tokens are remembered")
 	}
 }

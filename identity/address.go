@@ -106,7 +106,7 @@ func parseNode(s string) (netip.Addr, bool) {
 	}
 	if s[0] == '[' {
 		end := strings.IndexByte(s, ']')
-		if end < 0 || !isPort(s[end+1:]) {
+		if end < 0 || !isPortSuffix(s[end+1:]) {
 			return netip.Addr{}, false
 		}
 		s = s[1:end]
@@ -114,7 +114,7 @@ func parseNode(s string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
-		if !isPort(s[i:]) {
+		if !isPortSuffix(s[i:]) {
 			return netip.Addr{}, false
 		}
 		s = s[:i]
@@ -125,7 +125,7 @@ func parseNode(s string) (netip.Addr, bool) {
 // parseAddr reads a plain address. The parser of netip allocates an error for
 // what is none; what a stranger sends often is none.
 func parseAddr(s string) (netip.Addr, bool) {
-	if s == "" || !isHex(s[0]) && s[0] != ':' {
+	if s == "" || !isHexDigit(s[0]) && s[0] != ':' {
 		return netip.Addr{}, false
 	}
 	a, err := netip.ParseAddr(s)
@@ -135,7 +135,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 	return address.Bare(a), true
 }
 
-// isPort reports whether s is empty, or a colon and a port.
-func isPort(s string) bool {
+// isPortSuffix reports whether s is empty, or a colon and a port.
+func isPortSuffix(s string) bool {
 	return s == "" || s[0] == ':' && len(s) >= 2 && len(s) <= 6 && digitBytes.hasAll(s[1:])
 }

@@ -69,9 +69,9 @@ func newAPIKeys(o APIKeyOptions, table KeyTable) (*apiKeys, error) {
 	return k, err
 }
 
-// find returns the API key of a request as it was sent, or an error if another reader
+// findKey returns the API key of a request as it was sent, or an error if another reader
 // may not find it, or may find another in its place.
-func (k *apiKeys) find(c *Caller) (string, error) {
+func (k *apiKeys) findKey(c *Caller) (string, error) {
 	if k == nil {
 		return "", nil
 	}

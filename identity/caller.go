@@ -116,21 +116,21 @@ func (c *Caller) Clear() {
 
 // Set tells the caller the request.
 func (c *Caller) Set(f Facts) {
-	c.begin()
+	c.resetFacts()
 	c.f = f
-	c.set()
+	c.adoptFacts()
 }
 
-// begin makes room for the facts of a request.
-func (c *Caller) begin() {
+// resetFacts makes room for the facts of a request.
+func (c *Caller) resetFacts() {
 	if c.known != 0 { // it was told another before
 		c.found = found{}
 	}
 	c.known, c.allowed = knownRequest, c.r.allowed
 }
 
-// set takes over what stands in c.f.
-func (c *Caller) set() {
+// adoptFacts takes over what stands in c.f.
+func (c *Caller) adoptFacts() {
 	c.f.Peer = address.Bare(c.f.Peer)
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(c.f.Path)
@@ -143,7 +143,7 @@ func (c *Caller) set() {
 // SetHTTP tells the caller the request. Its peer is RemoteAddr, which must be
 // as the server set it.
 func (c *Caller) SetHTTP(r *http.Request) {
-	c.begin()
+	c.resetFacts()
 	f := &c.f
 	if r.RemoteAddr != "" && r.RemoteAddr[0] != '@' {
 		if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
@@ -166,7 +166,7 @@ func (c *Caller) SetHTTP(r *http.Request) {
 			f.Path = escapedPath(u)
 		}
 	}
-	c.set()
+	c.adoptFacts()
 	c.target = r.RequestURI // net/url escapes what should have been
 	if ready {
 		c.path, c.known = f.Path, c.known|knownPath
@@ -181,7 +181,7 @@ func (c *Caller) Address() netip.Addr {
 		c.known |= knownAddress
 		a := c.f.Peer
 		if p := &c.r.proxies; c.believed && p.form != formNone {
-			a = p.client(a, c.f.Header[p.header])
+			a = p.findClient(a, c.f.Header[p.header])
 		}
 		c.address = translated(a, c.r.nat64)
 	}
@@ -206,12 +206,12 @@ func (c *Caller) Method() string {
 	case "GET", "PUT", "DELETE", "PATCH", "OPTIONS":
 	case "POST":
 		if lines := c.f.Header[c.r.override]; len(lines) > 0 && c.r.override != "" {
-			if c.method, c.methodErr = c.text.made(appendMethod(c.text.buf, trimSpace(lines[0]))); len(lines) > 1 {
+			if c.method, c.methodErr = c.text.keepResult(appendMethod(c.text.buf, trimSpace(lines[0]))); len(lines) > 1 {
 				c.method, c.methodErr = "", errMethod // upstreams differ in which counts
 			}
 		}
 	default:
-		c.method, c.methodErr = c.text.made(appendMethod(c.text.buf, c.method))
+		c.method, c.methodErr = c.text.keepResult(appendMethod(c.text.buf, c.method))
 	}
 	return c.method
 }
@@ -224,7 +224,7 @@ func (c *Caller) Host() string {
 	}
 	c.known |= knownHost
 	if c.host = c.f.Host; !isCanonicalHost(c.host) {
-		c.host, c.hostErr = c.text.made(appendHost(c.text.buf, c.host))
+		c.host, c.hostErr = c.text.keepResult(appendHost(c.text.buf, c.host))
 	}
 	return c.host
 }

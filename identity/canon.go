@@ -67,17 +67,17 @@ func (o PathOptions) isCanonical(path string) bool {
 			}
 			continue
 		}
-		if c != '/' || isDots(path[from:i]) {
+		if c != '/' || isDotSegment(path[from:i]) {
 			return false
 		}
 		from = i + 1
 	}
-	return !isDots(path[from:])
+	return !isDotSegment(path[from:])
 }
 
-// isDots reports whether a segment is empty, . or .., which no canonical path
+// isDotSegment reports whether a segment is empty, . or .., which no canonical path
 // holds.
-func isDots(segment string) bool { return segment == "" || segment == "." || segment == ".." }
+func isDotSegment(segment string) bool { return segment == "" || segment == "." || segment == ".." }
 
 // leaves are the bytes whose odd escapes routers leave that decode less of a path than
 // all: as decodeURI of JavaScript does, as Fastify's, as RFC 3986 §6.2.2.2 has it, as
@@ -93,9 +93,9 @@ var leaves = [...]*byteSet{
 // bareByte tells of the bytes that browsers send as they are, see targetBytes.
 var bareByte = newByteSet(func(c byte) bool { return allowedByte[c] || strings.IndexByte("[]{}|\\^`", c) >= 0 })
 
-// isOdd reports whether an escape of c is needless, or in lower case: to a router that
+// isOddEscape reports whether an escape of c is needless, or in lower case: to a router that
 // does not decode it the path is another.
-func isOdd(c byte, escape string) bool {
+func isOddEscape(c byte, escape string) bool {
 	return bareByte[c] || strings.ContainsAny(escape, "abcdef")
 }
 
@@ -132,17 +132,17 @@ func (o PathOptions) appendPath(b []byte, path string, left *byteSet) (_ []byte,
 			}
 			size = 3
 		}
-		if !part.next(c) {
+		if !part.takeByte(c) {
 			return b, 0, errPathDots
 		}
 		var buf [utf8.UTFMax]byte
 		char := append(buf[:0], c)
 		if c >= utf8.RuneSelf {
-			if char, size = runeAt(buf[:0], path[i:]); size == 0 {
+			if char, size = firstRune(buf[:0], path[i:]); size == 0 {
 				return b, 0, errPathEncoding
 			}
 		}
-		odd, cased := enc && !cut && isOdd(c, path[i:i+size]), false
+		odd, cased := enc && !cut && isOddEscape(c, path[i:i+size]), false
 		if c >= utf8.RuneSelf && o.IgnoreCase && !cut {
 			char, cased = lowerRune(char, left == nil || left == leaves[0])
 		}
@@ -191,7 +191,7 @@ func (o PathOptions) appendPath(b []byte, path string, left *byteSet) (_ []byte,
 		}
 		i += size
 	}
-	if !part.next('/') {
+	if !part.takeByte('/') {
 		return b, 0, errPathDots
 	}
 	if kept && loose {
@@ -210,8 +210,8 @@ type dots struct {
 	other bool
 }
 
-// next takes the next byte, decoded. It returns false at the end of . or ..
-func (d *dots) next(c byte) bool {
+// takeByte takes the next byte, decoded. It returns false at the end of . or ..
+func (d *dots) takeByte(c byte) bool {
 	switch c {
 	case '/', '\\', ';':
 		ok := d.other || d.n == 0 || d.n > 2
@@ -242,10 +242,10 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// runeAt appends to char the bytes of the first character of s, escaped or not. It
+// firstRune appends to char the bytes of the first character of s, escaped or not. It
 // returns how many bytes of s that takes, 0 if it is no character: an overlong form, a
 // surrogate, the rest of one.
-func runeAt(char []byte, s string) (_ []byte, n int) {
+func firstRune(char []byte, s string) (_ []byte, n int) {
 	for n < len(s) && len(char) < utf8.UTFMax {
 		c, size, ok := s[n], 1, true
 		if c == '%' {

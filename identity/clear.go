@@ -49,9 +49,9 @@ func (c *Caller) Check() error {
 		}
 		switch c.formErr = checkForm(c); c.formErr {
 		case errCredential:
-			c.r.reports.fail(c, unclearCredential)
+			c.r.reports.recordFailure(c, unclearCredential)
 		case errProxyField:
-			c.r.reports.fail(c, unclearField)
+			c.r.reports.recordFailure(c, unclearField)
 		}
 	}
 	return c.formErr
@@ -72,12 +72,12 @@ func checkForm(c *Caller) error {
 			return c.hostErr
 		}
 	}
-	if err := c.r.fields.check(c.f.Header, c.believed); err != nil {
+	if err := c.r.fields.checkHeader(c.f.Header, c.believed); err != nil {
 		return err
 	}
 	var err error
-	if c.key, err = c.r.keys.find(c); err == nil {
-		c.token, err = c.r.tokens.find(c)
+	if c.key, err = c.r.keys.findKey(c); err == nil {
+		c.token, err = c.r.tokens.findToken(c)
 	}
 	return err
 }
@@ -132,10 +132,10 @@ func newSingleFields(r *Resolver) (all singleFields) {
 	return all
 }
 
-// check reports a field that is there twice, or under another name that
+// checkHeader reports a field that is there twice, or under another name that
 // servers may take for its own, or that the client wants removed on the way
 // (RFC 9110 §7.6.1).
-func (fs singleFields) check(h http.Header, believed bool) error {
+func (fs singleFields) checkHeader(h http.Header, believed bool) error {
 	if len(fs) == 0 {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (fs singleFields) check(h http.Header, believed bool) error {
 				}
 			case !f.proxies && SameField(key, f.name): // of a proxy's fields look-alikes are nobody's
 				return f.fault
-			case key == "Connection" && slices.ContainsFunc(lines, func(line string) bool { return names(line, f.name) }):
+			case key == "Connection" && slices.ContainsFunc(lines, func(line string) bool { return namesField(line, f.name) }):
 				return f.fault
 			}
 		}
@@ -163,25 +163,25 @@ func (fs singleFields) check(h http.Header, believed bool) error {
 // plan counted it. It counts a request that had any.
 func (c *Caller) DropTrailers(trailers http.Header, drop func(field string) bool) {
 	was := len(trailers)
-	maps.DeleteFunc(trailers, func(key string, _ []string) bool { return drop(key) || c.reads(key) })
+	maps.DeleteFunc(trailers, func(key string, _ []string) bool { return drop(key) || c.readsField(key) })
 	if len(trailers) < was {
 		c.r.reports.failures[trailerDropped].Add(1)
 	}
 }
 
-// reads reports whether servers may take a field for one by which the request was counted.
-func (c *Caller) reads(field string) bool {
+// readsField reports whether servers may take a field for one by which the request was counted.
+func (c *Caller) readsField(field string) bool {
 	known := slices.ContainsFunc(c.r.fields, func(f singleField) bool { return SameField(field, f.name) })
 	for p := c.plan; p != nil && !known; p = p.also {
-		for _, d := range p.of(c.domain).descriptors {
+		for _, d := range p.forDomain(c.domain).descriptors {
 			known = known || slices.ContainsFunc(d.entries, func(e plannedEntry) bool { return e.source.kind == fromHeader && SameField(field, e.source.name) })
 		}
 	}
 	return known
 }
 
-// names reports whether a list of names of fields has one that is name.
-func names(list, name string) bool {
+// namesField reports whether a list of names of fields has one that is name.
+func namesField(list, name string) bool {
 	for list != "" {
 		var one string
 		one, list, _ = strings.Cut(list, ",")

@@ -12,9 +12,9 @@ func (f claimant) credential(c *Caller) (string, error) {
 	v, ok := "", true
 	switch f.kind {
 	case fromBearer:
-		v, ok = bearer(c)
+		v, ok = readBearer(c)
 	case fromHeader:
-		v = header(c.f.Header, f.name)
+		v = headerValue(c.f.Header, f.name)
 		word, rest := "", v
 		if f.name == "Authorization" { // a scheme may precede
 			if scheme, token, found := strings.Cut(v, " "); found && isToken(scheme) {
@@ -38,12 +38,12 @@ func (f claimant) credential(c *Caller) (string, error) {
 	return v, nil
 }
 
-// bearer returns the token of the Authorization field, and whether every reader
+// readBearer returns the token of the Authorization field, and whether every reader
 // finds the same there. A field of another scheme has none, unless it holds one
 // that a careless reader finds.
 //
 // Source: RFC 6750 §2.1; the scheme's case is free, RFC 9110 §11.1.
-func bearer(c *Caller) (token string, ok bool) {
+func readBearer(c *Caller) (token string, ok bool) {
 	lines := c.f.Header["Authorization"]
 	if len(lines) != 1 {
 		return "", len(lines) == 0

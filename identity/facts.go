@@ -19,7 +19,7 @@ func (t facts) User() string {
 	if t.known&knownUser != 0 {
 		return t.user
 	}
-	return t.r.user.first(t.Caller, knownUser, false)
+	return t.r.user.firstValue(t.Caller, knownUser, false)
 }
 
 // Tier implements weir.Facts.
@@ -27,7 +27,7 @@ func (t facts) Tier() string {
 	if t.known&knownTier != 0 {
 		return t.tier
 	}
-	return t.r.tier.first(t.Caller, knownTier, false)
+	return t.r.tier.firstValue(t.Caller, knownTier, false)
 }
 
 // Agent implements weir.Facts.

@@ -159,8 +159,8 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 	return p
 }
 
-// fail counts why c is not believed, and logs it at most once a second.
-func (p *reports) fail(c *Caller, f failure) {
+// recordFailure counts why c is not believed, and logs it at most once a second.
+func (p *reports) recordFailure(c *Caller, f failure) {
 	p.failures[f].Add(1)
 	if failureWords[f].kind == "path" {
 		if !p.paths.IsDue() {

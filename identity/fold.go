@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold returns the name that a value is to those who do not tell spellings of a name
+// foldName returns the name that a value is to those who do not tell spellings of a name
 // apart: compatibility characters, case, what cannot be seen, and white space at
 // its ends do not count. A value that is nothing else stays as it is.
 //
 // Source: the Unicode Standard §3.13, D146 (NFKC_Casefold).
-func (s *scratch) fold(v string) string {
+func (s *scratch) foldName(v string) string {
 	if printableBytes.hasAll(v) {
 		trimmed := strings.Trim(v, " ")
 		switch {
@@ -23,7 +23,7 @@ func (s *scratch) fold(v string) string {
 		case uncasedBytes.hasAll(trimmed):
 			return trimmed
 		}
-		return s.keep(appendLower(s.buf, trimmed))
+		return s.keepAppended(appendLower(s.buf, trimmed))
 	}
 	if !utf8.ValidString(v) {
 		return v
@@ -59,13 +59,13 @@ func visible(r rune) rune {
 var (
 	printableBytes = newByteSet(func(c byte) bool { return c >= ' ' && c <= '~' })
 	// uncasedBytes are all but the capital letters.
-	uncasedBytes = newByteSet(func(c byte) bool { return lower(c) == c })
+	uncasedBytes = newByteSet(func(c byte) bool { return lowerByte(c) == c })
 )
 
-// spell returns v as a key, folded if that is asked for.
-func (s *scratch) spell(v string, fold bool) string {
+// spellKey returns v as a key, folded if that is asked for.
+func (s *scratch) spellKey(v string, fold bool) string {
 	if fold && v != "" {
-		v = s.fold(v)
+		v = s.foldName(v)
 	}
-	return s.fit(v)
+	return s.fitToKey(v)
 }

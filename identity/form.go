@@ -59,7 +59,7 @@ func (r *Resolver) EntryForm(key, value string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return long(string(form)), nil
+	return fitToKey(string(form)), nil
 }
 
 // addressForm is EntryForm for an address, or for a prefix that stands for a

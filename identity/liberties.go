@@ -14,7 +14,7 @@ const (
 	parameters
 	encodedSlash
 	emptySegments
-	// otherForms is an escape that routers differ in whether to decode, see isOdd.
+	// otherForms is an escape that routers differ in whether to decode, see isOddEscape.
 	// Nothing refuses it.
 	otherForms
 	// looseSlash is an encoded slash or semicolon beside a character that must be escaped. No

@@ -39,8 +39,8 @@ func appendLong(b []byte, v []byte) []byte {
 	return hex.AppendEncode(b, h[:16])
 }
 
-// long returns v if it can be a key, or what stands for it.
-func long(v string) string {
+// fitToKey returns v if it can be a key, or what stands for it.
+func fitToKey(v string) string {
 	if Fits(v) {
 		return v
 	}

@@ -105,7 +105,7 @@ var (
 	formsOf = map[string]form{"X-Forwarded-For": formList, "Forwarded": formForwarded}
 )
 
-func (o *ProxyOptions) form() (form, error) {
+func (o *ProxyOptions) parseForm() (form, error) {
 	if o.Header == "" {
 		if o.Form != "" || o.Hops != 0 {
 			return formNone, errors.New("proxies: form and hops say how to read a header, set header too")

@@ -17,7 +17,7 @@ func (c *Caller) Path() (string, error) {
 		}
 		if bad, ok := c.pathErr.(*Error); ok {
 			c.path = ""
-			c.r.reports.fail(c, bad.counted)
+			c.r.reports.recordFailure(c, bad.counted)
 		}
 	}
 	return c.path, c.pathErr
@@ -30,7 +30,7 @@ func (c *Caller) readPath() string {
 		if c.path = c.f.Path; !c.r.paths.isCanonical(c.path) {
 			var b []byte
 			b, c.used, c.pathErr = c.r.paths.appendPath(c.text.buf, c.path, nil)
-			c.path, c.pathErr = c.text.made(b, c.pathErr)
+			c.path, c.pathErr = c.text.keepResult(b, c.pathErr)
 			if c.used&otherForms != 0 && c.pathErr == nil {
 				c.readForms()
 			}
@@ -44,7 +44,7 @@ func (c *Caller) readForms() {
 	n, last := 0, c.path
 	for _, left := range leaves {
 		b, _, _ := c.r.paths.appendPath(c.text.buf, c.f.Path, left) // it was read before
-		if form := c.text.keep(b); form != last {
+		if form := c.text.keepAppended(b); form != last {
 			c.forms[n], last = form, form
 			n++
 		}

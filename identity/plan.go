@@ -48,7 +48,7 @@ type Descriptor struct {
 func (d *Descriptor) Keys() []string {
 	keys := make([]string, len(d.Entries))
 	for i, e := range d.Entries {
-		keys[i] = cmp.Or(e.Key, keyOf(e.From))
+		keys[i] = cmp.Or(e.Key, defaultKey(e.From))
 	}
 	return keys
 }
@@ -69,9 +69,9 @@ type Plan struct {
 	also *Plan
 }
 
-// and returns a plan that asks by p, for requests of a cost, and by q too, for requests of
+// mergePlan returns a plan that asks by p, for requests of a cost, and by q too, for requests of
 // another, but once by what is the same. Either may be nil.
-func (p *Plan) and(cost int64, q *Plan, other int64) (*Plan, int64) {
+func (p *Plan) mergePlan(cost int64, q *Plan, other int64) (*Plan, int64) {
 	switch {
 	case q == nil:
 		return p, cost
@@ -116,14 +116,14 @@ type plannedEntry struct {
 //
 //	Descriptor{Entries: []EntryFrom{{From: "remote_address"}}}
 func (r *Resolver) Plan(ds []Descriptor) (*Plan, error) {
-	p, err := r.plan(ds, nil)
+	p, err := r.compilePlan(ds, nil)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	return p, nil
 }
 
-func (r *Resolver) plan(ds []Descriptor, route *Route) (*Plan, error) {
+func (r *Resolver) compilePlan(ds []Descriptor, route *Route) (*Plan, error) {
 	if len(ds) == 0 {
 		ds = []Descriptor{{Entries: []EntryFrom{{From: "remote_address"}}}}
 	}
@@ -181,16 +181,16 @@ func (p *Plan) Evadable() bool {
 		return false
 	}
 	for i := range p.descriptors {
-		if p.descriptors[i].binds() {
+		if p.descriptors[i].bindsUnauthenticated() {
 			return false
 		}
 	}
 	return true
 }
 
-// binds reports whether a stranger's requests have the descriptor, with values
+// bindsUnauthenticated reports whether a stranger's requests have the descriptor, with values
 // that he does not choose, or that say what he asks for.
-func (d *planned) binds() bool {
+func (d *planned) bindsUnauthenticated() bool {
 	return d.hasOnly(fromAddress, fromClient, fromMethod, fromPath, fromHost, fromValue, fromParam)
 }
 
@@ -241,8 +241,8 @@ func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
 	return out, nil
 }
 
-// keyOf is the key of an entry that has none of its own.
-func keyOf(from string) string {
+// defaultKey is the key of an entry that has none of its own.
+func defaultKey(from string) string {
 	if strings.HasPrefix(from, "value:") {
 		return "generic_key"
 	}
@@ -254,13 +254,13 @@ func keyOf(from string) string {
 // released. It returns an *Error, and appends nothing, if the plan
 // needs the method, the host or the path and that cannot be read, and for what
 // Caller.Check finds. It does not allocate once c has the memory. A plan of [Resolver.RulePlan] looks at req.Domain.
-func (p *Plan) Fill(req *weir.Request, c *Caller) error { return p.fill(req, c, false) }
+func (p *Plan) Fill(req *weir.Request, c *Caller) error { return p.fillRequest(req, c, false) }
 
 // FillConnection is Fill for a connection of which nothing is known but the peer: of
 // the descriptors of a plan of [Resolver.RulePlan] it appends those that need no more.
-func (p *Plan) FillConnection(req *weir.Request, c *Caller) error { return p.fill(req, c, true) }
+func (p *Plan) FillConnection(req *weir.Request, c *Caller) error { return p.fillRequest(req, c, true) }
 
-func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
+func (p *Plan) fillRequest(req *weir.Request, c *Caller, connection bool) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
 // as there are times. It returns for how many values the most are.
 func (p *Plan) fillOnce(req *weir.Request, c *Caller, times int, connection bool) (most int, err error) {
 	connection = connection && p.follows != nil // others are as they were asked for
-	p = p.of(req.Domain)
+	p = p.forDomain(req.Domain)
 	if p.priority != 0 {
 		req.Priority = p.priority
 	}
@@ -327,7 +327,7 @@ func (p *party) exempts(c *Caller, s *source) bool {
 	case s.kind == fromAPIKey && p.by != fromAPIKey:
 		return false
 	}
-	v, err := s.value(c)
+	v, err := s.readValue(c)
 	return v != "" && err == nil
 }
 
@@ -336,11 +336,11 @@ func (d *planned) fillAll(req *weir.Request, c *Caller, times int) (values int, 
 	ofUser := d.isOfUser()
 	if len(c.r.user) == 0 || !ofUser && d.unless == nil || len(c.findParties()) < 2 {
 		if d.unless != nil {
-			if v, err := d.unless.value(c); err != nil || v != "" {
+			if v, err := d.unless.readValue(c); err != nil || v != "" {
 				return 0, err
 			}
 		}
-		return d.fill(req, c, times)
+		return d.fillDescriptors(req, c, times)
 	}
 	user, tier := c.User(), c.Tier()
 	defer func() { c.user, c.tier, c.reading = user, tier, 0 }()
@@ -352,14 +352,14 @@ func (d *planned) fillAll(req *weir.Request, c *Caller, times int) (values int, 
 		case slices.ContainsFunc(c.parties, exempt):
 			c.reading = partialReading
 		}
-		return d.fill(req, c, times)
+		return d.fillDescriptors(req, c, times)
 	}
 	for i, p := range c.parties {
 		if exempt(p) {
 			continue
 		}
 		c.user, c.tier, c.reading = p.user, p.tier, uint8(i+1)
-		n, err := d.fill(req, c, times)
+		n, err := d.fillDescriptors(req, c, times)
 		if values = max(values, n); err != nil {
 			return 0, err
 		}
@@ -367,10 +367,10 @@ func (d *planned) fillAll(req *weir.Request, c *Caller, times int) (values int, 
 	return values, nil
 }
 
-// fill appends the descriptors that one of the plan makes: none where an entry has no
+// fillDescriptors appends the descriptors that one of the plan makes: none where an entry has no
 // value. It returns for how many values they are, and appends them again until they are
 // for so many as there are times.
-func (d *planned) fill(req *weir.Request, c *Caller, times int) (values int, err error) {
+func (d *planned) fillDescriptors(req *weir.Request, c *Caller, times int) (values int, err error) {
 	from := len(c.entries)
 	c.others = c.others[:0]
 	values = 1
@@ -378,7 +378,7 @@ func (d *planned) fill(req *weir.Request, c *Caller, times int) (values int, err
 	var ends [maxEntries]int
 	for j := range d.entries {
 		e := &d.entries[j]
-		v, err := e.source.value(c)
+		v, err := e.source.readValue(c)
 		if err != nil {
 			return 0, err
 		}

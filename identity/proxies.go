@@ -28,14 +28,14 @@ func (p *proxies) believes(peer netip.Addr) bool {
 	return p.trusted.Has(peer)
 }
 
-// client returns the client behind a peer that is believed. lines are those of
+// findClient returns the client behind a peer that is believed. lines are those of
 // the header, in order.
-func (p *proxies) client(peer netip.Addr, lines []string) netip.Addr {
+func (p *proxies) findClient(peer netip.Addr, lines []string) netip.Addr {
 	switch p.form {
 	case formList:
-		return p.walk(peer, lines, cutElement, parseNode)
+		return p.walkElements(peer, lines, cutElement, parseNode)
 	case formForwarded:
-		return p.walk(peer, lines, cutForwarded, forwardedFor)
+		return p.walkElements(peer, lines, cutForwarded, forwardedFor)
 	case formSingle:
 		// On two lines one of them is the client's own: neither is taken.
 		if len(lines) == 1 {
@@ -47,11 +47,11 @@ func (p *proxies) client(peer netip.Addr, lines []string) netip.Addr {
 	return peer
 }
 
-// walk goes through the elements from the last, which the nearest proxy wrote,
+// walkElements goes through the elements from the last, which the nearest proxy wrote,
 // and ends at the first address that is not trusted: all that stands before it
 // is hearsay. It ends at the last good address at what is none. What it does
 // not come to it does not read.
-func (p *proxies) walk(peer netip.Addr, lines []string, cut func(string) (rest, last string), parse func(string) (netip.Addr, bool)) netip.Addr {
+func (p *proxies) walkElements(peer netip.Addr, lines []string, cut func(string) (rest, last string), parse func(string) (netip.Addr, bool)) netip.Addr {
 	at, left := peer, maxHops
 	if p.hops > 0 {
 		left = p.hops

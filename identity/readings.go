@@ -35,13 +35,13 @@ type readings struct {
 	err    error
 }
 
-// add adds a value, or a further spelling of one.
-func (r *readings) add(v string, spelling bool) {
+// addValue adds a value, or a further spelling of one.
+func (r *readings) addValue(v string, spelling bool) {
 	others := &r.c.others
 	if v == "" || len(*others)-r.from > maxReadings { // so many are refused
 		return
 	}
-	if v = r.c.text.spell(v, r.s.fold); !slices.Contains((*others)[r.from:], v) {
+	if v = r.c.text.spellKey(v, r.s.fold); !slices.Contains((*others)[r.from:], v) {
 		*others = append(*others, v)
 		if !spelling {
 			r.values++
@@ -56,16 +56,16 @@ func (s *source) appendReadings(c *Caller) (values int, err error) {
 	r := readings{c: c, s: s, from: len(c.others)}
 	switch s.kind {
 	case fromHeader:
-		r.add(header(c.f.Header, s.name), false)
+		r.addValue(headerValue(c.f.Header, s.name), false)
 		for key, lines := range c.f.Header {
 			if key == s.name && len(lines) < 2 || !SameField(key, s.name) {
 				continue
 			}
 			for _, line := range lines {
-				r.add(trimSpace(line), false)
+				r.addValue(trimSpace(line), false)
 			}
-			r.add(strings.Join(lines, ", "), true)
-			r.add(strings.Join(lines, ","), true) // as some join them
+			r.addValue(strings.Join(lines, ", "), true)
+			r.addValue(strings.Join(lines, ","), true) // as some join them
 		}
 	case fromCookie:
 		for _, line := range c.f.Header["Cookie"] {
@@ -89,7 +89,7 @@ func (s *source) appendForms(c *Caller, value string) {
 		if form == "" || value == "" {
 			continue
 		}
-		if v := s.ofPath(c, form); v != value && !slices.Contains(c.others[from:], v) {
+		if v := s.valueInPath(c, form); v != value && !slices.Contains(c.others[from:], v) {
 			c.others = append(c.others, v)
 		}
 	}
@@ -101,9 +101,9 @@ func (r *readings) addParameter(_, written string) {
 	if !utf8.ValidString(v) || strings.Contains(written, "]=") { // where qs ends a name
 		r.err = errQuery
 	}
-	r.add(v, false)
+	r.addValue(v, false)
 	if v, _, found := strings.Cut(written, ";"); found {
-		r.add(r.c.text.unescape(v), false)
+		r.addValue(r.c.text.unescape(v), false)
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *readings) addCookie(_, written string) {
 	if spaced || !isCredential(v) {
 		r.err = errCookie
 	}
-	r.add(v, false)
+	r.addValue(v, false)
 	for _, as := range [...]string{v, written} {
 		decoded := r.c.text.unescapeSegment(as)
 		if strings.HasPrefix(decoded, "j:") || !utf8.ValidString(decoded) {
@@ -124,7 +124,7 @@ func (r *readings) addCookie(_, written string) {
 		}
 		for _, spelling := range [...]string{as, decoded, r.c.text.unescape(as)} {
 			if spelling != v {
-				r.add(spelling, true)
+				r.addValue(spelling, true)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (r *Resolver) compile(opt *Options) (err error) {
 	if r.nat64, err = nat64Prefixes(opt.NAT64); err != nil {
 		return err
 	}
-	f, err := opt.Proxies.form()
+	f, err := opt.Proxies.parseForm()
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ type Route struct {
 	Priority int `yaml:"priority"`
 }
 
-func (rt *Route) name() string { return cmp.Or(rt.Name, rt.Host+rt.Path, "/*") }
+func (rt *Route) nameOrPath() string { return cmp.Or(rt.Name, rt.Host+rt.Path, "/*") }
 
-// param returns the segment of the path that is {name}, -1 if there is none.
-func (rt *Route) param(name string) int {
+// paramSegment returns the segment of the path that is {name}, -1 if there is none.
+func (rt *Route) paramSegment(name string) int {
 	n := 0
 	for s := range strings.SplitSeq(rt.Path, "/") {
 		if s == "{"+name+"}" {

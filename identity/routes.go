@@ -49,14 +49,14 @@ func (r *Resolver) Routes(rs []Route) (*Routes, error) {
 	}
 	all := &Routes{hosts: map[string]*tree{}, below: map[string]*tree{}}
 	for i := range rs {
-		if err := all.add(r, &rs[i]); err != nil {
-			return nil, fmt.Errorf("identity: route %d (%s): %w", i+1, rs[i].name(), err)
+		if err := all.addRoute(r, &rs[i]); err != nil {
+			return nil, fmt.Errorf("identity: route %d (%s): %w", i+1, rs[i].nameOrPath(), err)
 		}
 	}
 	return all, nil
 }
 
-func (rs *Routes) add(r *Resolver, rt *Route) error {
+func (rs *Routes) addRoute(r *Resolver, rt *Route) error {
 	if rt.Cost < 0 || rt.Cost > weir.MaxCost {
 		return fmt.Errorf("cost must be between 0 and %d, not %d", int64(weir.MaxCost), rt.Cost)
 	}
@@ -71,7 +71,7 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 		}
 		c.methods = append(c.methods, string(b))
 	}
-	t, host, err := rs.treeOf(rt.Host)
+	t, host, err := rs.treeOfHost(rt.Host)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 	if c.segments, c.under, err = splitPattern(rt.Path, opt); err != nil {
 		return err
 	}
-	if c.plan, err = r.plan(rt.Descriptors, rt); err != nil {
+	if c.plan, err = r.compilePlan(rt.Descriptors, rt); err != nil {
 		return err
 	}
 	at := int32(len(rs.routes))
@@ -93,7 +93,7 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 		return err
 	}
 	for _, s := range c.segments {
-		t = t.child(s, at)
+		t = t.addChild(s, at)
 	}
 	if c.under {
 		t.under = append(t.under, at)
@@ -103,8 +103,8 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 	return nil
 }
 
-// treeOf returns the tree of a route's host, and that host in canonical form.
-func (rs *Routes) treeOf(host string) (*tree, string, error) {
+// treeOfHost returns the tree of a route's host, and that host in canonical form.
+func (rs *Routes) treeOfHost(host string) (*tree, string, error) {
 	if host == "" {
 		return newTree(&rs.any, int32(len(rs.routes))), "", nil
 	}
@@ -137,8 +137,8 @@ func newTree(t **tree, at int32) *tree {
 	return *t
 }
 
-// child returns the tree behind a segment, "" for a param.
-func (t *tree) child(segment string, at int32) *tree {
+// addChild returns the tree behind a segment, "" for a param.
+func (t *tree) addChild(segment string, at int32) *tree {
 	if segment == "" {
 		return newTree(&t.param, at)
 	}
@@ -166,11 +166,11 @@ const none = int32(1<<31 - 1)
 // there is none or the request cannot be read, see Caller.Err. It does not
 // allocate.
 func (rs *Routes) Find(c *Caller) int {
-	best := rs.find(c, c.readPath())
+	best := rs.findRoute(c, c.readPath())
 	allowed := rs.allowedBy(best)
 	for _, form := range c.forms {
 		if form != "" {
-			allowed &= rs.allowedBy(rs.find(c, form))
+			allowed &= rs.allowedBy(rs.findRoute(c, form))
 		}
 	}
 	c.allowed |= allowed
@@ -192,24 +192,24 @@ func (rs *Routes) allowedBy(i int) liberties {
 // it costs; nil if it is unlimited. Where routers that decode less of the path find other
 // routes, it asks by all of them. unrouted is the plan without a route.
 func (rs *Routes) PlanFor(c *Caller, i int, unrouted *Plan) (p *Plan, cost int64) {
-	p, cost = rs.planOf(i, unrouted)
+	p, cost = rs.planOfRoute(i, unrouted)
 	last := i
 	for _, form := range c.forms {
 		if form == "" {
 			break
 		}
-		if other := rs.find(c, form); other != i && other != last {
+		if other := rs.findRoute(c, form); other != i && other != last {
 			last = other
-			q, c := rs.planOf(other, unrouted)
-			p, cost = p.and(cost, q, c)
+			q, c := rs.planOfRoute(other, unrouted)
+			p, cost = p.mergePlan(cost, q, c)
 		}
 	}
 	return p, cost
 }
 
-// planOf returns the plan of route i, nil if it is unlimited, and what it costs; -1 stands
+// planOfRoute returns the plan of route i, nil if it is unlimited, and what it costs; -1 stands
 // for no route.
-func (rs *Routes) planOf(i int, unrouted *Plan) (*Plan, int64) {
+func (rs *Routes) planOfRoute(i int, unrouted *Plan) (*Plan, int64) {
 	switch {
 	case i < 0:
 		return unrouted, 0
@@ -219,21 +219,21 @@ func (rs *Routes) planOf(i int, unrouted *Plan) (*Plan, int64) {
 	return rs.routes[i].plan, rs.routes[i].Cost
 }
 
-// find returns the number of the first route that matches c's request if its path is as
+// findRoute returns the number of the first route that matches c's request if its path is as
 // given, -1 for none.
-func (rs *Routes) find(c *Caller, path string) int {
+func (rs *Routes) findRoute(c *Caller, path string) int {
 	f := finder{rs, c.Method(), none}
 	if host := c.Host(); host != "" {
-		f.find(rs.hosts[host], path)
+		f.searchTree(rs.hosts[host], path)
 		if len(rs.below) > 0 {
 			for i := 1; i < len(host); i++ {
 				if host[i] == '.' {
-					f.find(rs.below[host[i:]], path)
+					f.searchTree(rs.below[host[i:]], path)
 				}
 			}
 		}
 	}
-	f.find(rs.any, path)
+	f.searchTree(rs.any, path)
 	if f.best == none {
 		return -1
 	}
@@ -247,34 +247,34 @@ type finder struct {
 	best   int32
 }
 
-func (f *finder) find(t *tree, path string) {
+func (f *finder) searchTree(t *tree, path string) {
 	if path == "/" {
 		path = ""
 	}
-	f.walk(t, path)
+	f.walkTree(t, path)
 }
 
-// walk looks in t, the tree at the segment before path, which is "" or begins
+// walkTree looks in t, the tree at the segment before path, which is "" or begins
 // with a slash.
-func (f *finder) walk(t *tree, path string) {
+func (f *finder) walkTree(t *tree, path string) {
 	if t == nil || t.first >= f.best {
 		return
 	}
-	f.take(t.under)
+	f.tryRoutes(t.under)
 	if path == "" {
-		f.take(t.here)
+		f.tryRoutes(t.here)
 		return
 	}
 	segment, rest := path[1:], ""
 	if i := strings.IndexByte(segment, '/'); i >= 0 {
 		segment, rest = segment[:i], segment[i:]
 	}
-	f.walk(t.kids[segment], rest)
-	f.walk(t.param, rest)
+	f.walkTree(t.kids[segment], rest)
+	f.walkTree(t.param, rest)
 }
 
-// take looks at the routes of one path.
-func (f *finder) take(at []int32) {
+// tryRoutes looks at the routes of one path.
+func (f *finder) tryRoutes(at []int32) {
 	for _, i := range at {
 		if i >= f.best {
 			return

@@ -31,7 +31,7 @@ const entryAddress = "remote_address"
 func (r *Resolver) RulePlan(rules weir.Rules, priority int) *Plan {
 	catalog, ok := rules.(weir.Catalog)
 	if !ok {
-		return r.planOf(nil, priority)
+		return r.planForLists(nil, priority)
 	}
 	return &Plan{follows: &follower{r: r, rules: catalog, priority: priority}}
 }
@@ -51,8 +51,8 @@ type madePlan struct {
 	plan  *Plan
 }
 
-// of returns the plan of a domain that p stands for.
-func (p *Plan) of(domain string) *Plan {
+// forDomain returns the plan of a domain that p stands for.
+func (p *Plan) forDomain(domain string) *Plan {
 	if p.follows == nil {
 		return p
 	}
@@ -71,7 +71,7 @@ func (f *follower) planFor(domain string) *Plan {
 			return m.plan
 		}
 	}
-	next := map[string]madePlan{domain: {lists, f.r.planOf(lists, f.priority)}}
+	next := map[string]madePlan{domain: {lists, f.r.planForLists(lists, f.priority)}}
 	if made != nil {
 		for name, m := range *made {
 			// What the rules no longer have is dropped. What another goroutine has
@@ -90,8 +90,8 @@ func sameLists(a, b []weir.KeyList) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// planOf returns the plan for lists of keys.
-func (r *Resolver) planOf(lists []weir.KeyList, priority int) *Plan {
+// planForLists returns the plan for lists of keys.
+func (r *Resolver) planForLists(lists []weir.KeyList, priority int) *Plan {
 	p := &Plan{priority: priority}
 	address := []string{entryAddress}
 	if !slices.ContainsFunc(lists, func(l weir.KeyList) bool { return slices.Equal(l.Keys, address) }) {

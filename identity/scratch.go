@@ -9,35 +9,35 @@ import (
 // returned stays valid until Release.
 type scratch struct{ buf []byte }
 
-// keep takes over what was appended to buf.
-func (s *scratch) keep(b []byte) string {
+// keepAppended takes over what was appended to buf.
+func (s *scratch) keepAppended(b []byte) string {
 	from := len(s.buf)
 	s.buf = b
-	return view(b[from:])
+	return viewAsText(b[from:])
 }
 
-// made is keep for what may have failed.
-func (s *scratch) made(b []byte, err error) (string, error) {
+// keepResult is keep for what may have failed.
+func (s *scratch) keepResult(b []byte, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.keep(b), nil
+	return s.keepAppended(b), nil
 }
 
-// view returns b as text. b must not change while the text is in use.
-func view(b []byte) string {
+// viewAsText returns b as text. b must not change while the text is in use.
+func viewAsText(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
 	return unsafe.String(&b[0], len(b))
 }
 
-// fit returns v, or what stands for it if it cannot be a key.
-func (s *scratch) fit(v string) string {
+// fitToKey returns v, or what stands for it if it cannot be a key.
+func (s *scratch) fitToKey(v string) string {
 	if Fits(v) {
 		return v
 	}
-	return s.keep(appendLong(s.buf, []byte(v)))
+	return s.keepAppended(appendLong(s.buf, []byte(v)))
 }
 
 // unescape decodes a name or value of a query.
@@ -45,12 +45,12 @@ func (s *scratch) unescape(v string) string {
 	if !strings.ContainsAny(v, "%+") {
 		return v
 	}
-	return s.decode(v, '+')
+	return s.decodeEscapes(v, '+')
 }
 
-// decode decodes the escapes of v; space is the byte that stands for a space, if it is
+// decodeEscapes decodes the escapes of v; space is the byte that stands for a space, if it is
 // not the percent sign.
-func (s *scratch) decode(v string, space byte) string {
+func (s *scratch) decodeEscapes(v string, space byte) string {
 	b := s.buf
 	for i := 0; i < len(v); i++ {
 		ch, escaped := unescapeByte(v[i:])
@@ -64,7 +64,7 @@ func (s *scratch) decode(v string, space byte) string {
 		}
 		b = append(b, ch)
 	}
-	return s.keep(b)
+	return s.keepAppended(b)
 }
 
 // unescapeSegment decodes a segment of a canonical path, once.
@@ -72,7 +72,7 @@ func (s *scratch) unescapeSegment(v string) string {
 	if strings.IndexByte(v, '%') < 0 {
 		return v
 	}
-	return s.decode(v, '%')
+	return s.decodeEscapes(v, '%')
 }
 
 // decodeOnce decodes a value, and reports whether it is a credential, as it is

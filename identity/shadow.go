@@ -45,7 +45,7 @@ func (rs *Routes) shadowed() error {
 	last := &rs.routes[len(rs.routes)-1]
 	for i := range rs.routes[:len(rs.routes)-1] {
 		if rs.routes[i].reach.covers(&last.reach) {
-			return fmt.Errorf("it is never reached: route %d (%s) takes all its requests; put it before that one", i+1, rs.routes[i].name())
+			return fmt.Errorf("it is never reached: route %d (%s) takes all its requests; put it before that one", i+1, rs.routes[i].nameOrPath())
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ type Shape struct {
 // host and path, as far as these say. Those of a plan of [Resolver.RulePlan] are for
 // the domain. It leaves out descriptors that such a request cannot have.
 func (p *Plan) Shapes(c *Caller, domain string) [][]Shape {
-	p = p.of(domain)
+	p = p.forDomain(domain)
 	var out [][]Shape
 next:
 	for i := range p.descriptors {
@@ -30,7 +30,7 @@ next:
 			s := Shape{Key: e.key, Like: slices.IndexFunc(entries, func(other plannedEntry) bool { return other.source == e.source })}
 			switch e.source.kind {
 			case fromMethod, fromPath, fromHost, fromValue, fromParam:
-				v, err := e.source.value(c)
+				v, err := e.source.readValue(c)
 				if err != nil || v == "" {
 					continue next
 				}

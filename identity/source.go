@@ -102,7 +102,7 @@ func (r *Resolver) parseSource(text string, route *Route) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	return s, r.has(&s, text)
+	return s, r.checkSource(&s, text)
 }
 
 // compileSource is parseSource, whatever is configured.
@@ -118,7 +118,7 @@ func (r *Resolver) compileSource(text string, route *Route) (source, error) {
 		if route == nil {
 			return source{}, fmt.Errorf("source %q is the name of a route, and this plan belongs to none", text)
 		}
-		return source{kind: fromValue, name: long(route.name())}, nil
+		return source{kind: fromValue, name: fitToKey(route.nameOrPath())}, nil
 	}
 	k, ok := prefixes[word]
 	if !ok || !hasArg {
@@ -142,12 +142,12 @@ func (r *Resolver) compileSource(text string, route *Route) (source, error) {
 			return source{}, fmt.Errorf("source %q: %q is not the name of a cookie", text, arg)
 		}
 	case fromValue:
-		s.name = long(arg)
+		s.name = fitToKey(arg)
 	case fromParam:
 		if route == nil {
 			return source{}, fmt.Errorf("source %q is a segment of a route's path, and this plan belongs to no route", text)
 		}
-		if s.segment = route.param(arg); s.segment < 0 {
+		if s.segment = route.paramSegment(arg); s.segment < 0 {
 			return source{}, fmt.Errorf("source %q: the path %s has no segment {%s}", text, route.Path, arg)
 		}
 	}
@@ -174,9 +174,9 @@ func (r *Resolver) addressSource(bits string) (source, error) {
 	return s, nil
 }
 
-// has reports a source that can never have a value, as nothing is configured
+// checkSource reports a source that can never have a value, as nothing is configured
 // that gives one: a limit on it would never hold.
-func (r *Resolver) has(s *source, text string) error {
+func (r *Resolver) checkSource(s *source, text string) error {
 	switch {
 	case s.kind == fromUser && len(r.user) == 0:
 		return fmt.Errorf("source %q: no request has a user: set identity.user (Options.User)", text)

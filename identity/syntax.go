@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// header returns the value of a header. Several lines are joined by commas, as
+// headerValue returns the value of a header. Several lines are joined by commas, as
 // RFC 9110 §5.2 has it.
-func header(h http.Header, name string) string {
+func headerValue(h http.Header, name string) string {
 	switch lines := h[name]; len(lines) {
 	case 0:
 		return ""
@@ -63,7 +63,7 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-func isHex(c byte) bool {
+func isHexDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
@@ -232,7 +232,7 @@ func hasBrokenEscape(query string) bool {
 		if !found {
 			return false
 		}
-		if len(after) < 2 || !isHex(after[0]) || !isHex(after[1]) {
+		if len(after) < 2 || !isHexDigit(after[0]) || !isHexDigit(after[1]) {
 			return true
 		}
 		query = after[2:]
@@ -260,7 +260,7 @@ func sameName(s, name string) bool {
 		if name = trimMarks(name); name == "" {
 			return ended
 		}
-		if lower(ch) != lower(name[0]) {
+		if lowerByte(ch) != lowerByte(name[0]) {
 			return false
 		}
 		name, ended = name[1:], false
@@ -279,8 +279,8 @@ func trimMarks(s string) string {
 // unescapeAt returns the byte that s begins with, decoded as often as it can be, and how
 // many bytes it takes.
 func unescapeAt(s string) (ch byte, size int) {
-	for ch, size = s[0], 1; ch == '%' && len(s) >= size+2 && isHex(s[size]) && isHex(s[size+1]); size += 2 {
-		ch = unhex(s[size])<<4 | unhex(s[size+1])
+	for ch, size = s[0], 1; ch == '%' && len(s) >= size+2 && isHexDigit(s[size]) && isHexDigit(s[size+1]); size += 2 {
+		ch = hexValue(s[size])<<4 | hexValue(s[size+1])
 	}
 	return ch, size
 }
@@ -288,14 +288,14 @@ func unescapeAt(s string) (ch byte, size int) {
 // unescapeByte returns the byte that s begins with the escape of, and false if it begins
 // with none.
 func unescapeByte(s string) (c byte, ok bool) {
-	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
+	if len(s) < 3 || s[0] != '%' || !isHexDigit(s[1]) || !isHexDigit(s[2]) {
 		return 0, false
 	}
-	return unhex(s[1])<<4 | unhex(s[2]), true
+	return hexValue(s[1])<<4 | hexValue(s[2]), true
 }
 
-// lower returns c, a capital letter in lower case.
-func lower(c byte) byte {
+// lowerByte returns c, a capital letter in lower case.
+func lowerByte(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
 		c |= 0x20
 	}
@@ -305,12 +305,12 @@ func lower(c byte) byte {
 // appendLower appends s, capital letters in lower case.
 func appendLower(b []byte, s string) []byte {
 	for i := range len(s) {
-		b = append(b, lower(s[i]))
+		b = append(b, lowerByte(s[i]))
 	}
 	return b
 }
 
-func unhex(c byte) byte {
+func hexValue(c byte) byte {
 	if c <= '9' {
 		return c - '0'
 	}

@@ -39,7 +39,7 @@ func cutTarget(target string) (path, host string) {
 }
 
 // hostBytes are those of a canonical host.
-var hostBytes = newByteSet(func(c byte) bool { return isAlnum(c) && lower(c) == c || strings.IndexByte("-_.", c) >= 0 })
+var hostBytes = newByteSet(func(c byte) bool { return isAlnum(c) && lowerByte(c) == c || strings.IndexByte("-_.", c) >= 0 })
 
 // isCanonicalHost reports whether host is its own canonical form, and no IPv6 address.
 func isCanonicalHost(host string) bool {
@@ -79,14 +79,14 @@ func appendHost(b []byte, host string) ([]byte, error) {
 	}
 	from := len(b)
 	b = appendLower(b, strings.TrimSuffix(host, "."))
-	if !isCanonicalHost(view(b[from:])) {
+	if !isCanonicalHost(viewAsText(b[from:])) {
 		return b, errHost
 	}
 	return b, nil
 }
 
 // isHostPort reports whether s is empty, a colon, or a colon and a port.
-func isHostPort(s string) bool { return s == ":" || isPort(s) }
+func isHostPort(s string) bool { return s == ":" || isPortSuffix(s) }
 
 // appendMethod appends the canonical form of a method: in upper case, and HEAD
 // as GET, since it is GET to whoever makes the answer: else everybody had every

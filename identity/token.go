@@ -38,7 +38,7 @@ type Claims map[string]string
 // is what stands for it: 128 bits of its SHA-256. One whose name is longer is left out.
 func (c Claims) Set(name string, raw json.RawMessage) {
 	if v := claimText(raw); v != "" && len(name) <= maxValue {
-		c[name] = long(v)
+		c[name] = fitToKey(v)
 	}
 }
 
@@ -94,9 +94,9 @@ func (t *tokens) verify(token string) (Claims, failure) {
 	return all, believed
 }
 
-// find returns the token of a request as it was sent, or an error if another reader may
+// findToken returns the token of a request as it was sent, or an error if another reader may
 // not find it, or may find another in its place.
-func (t *tokens) find(c *Caller) (string, error) {
+func (t *tokens) findToken(c *Caller) (string, error) {
 	if t == nil {
 		return "", nil
 	}

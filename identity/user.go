@@ -13,7 +13,7 @@ import (
 func (c *Caller) User() string {
 	if c.known&knownUser == 0 {
 		c.known |= knownUser
-		c.user = c.r.user.value(c, knownUser)
+		c.user = c.r.user.readValue(c, knownUser)
 	}
 	return c.user
 }
@@ -22,7 +22,7 @@ func (c *Caller) User() string {
 func (c *Caller) Tier() string {
 	if c.known&knownTier == 0 {
 		c.known |= knownTier
-		c.tier = c.r.tier.value(c, knownTier)
+		c.tier = c.r.tier.readValue(c, knownTier)
 	}
 	return c.tier
 }
@@ -35,45 +35,45 @@ func (c *Caller) APIKey() string {
 	return c.apiKey
 }
 
-// value returns the value of the first claimant that has one, "" where it is
+// readValue returns the value of the first claimant that has one, "" where it is
 // not clear who the request is from.
-func (from claimants) value(c *Caller, what known) string {
+func (from claimants) readValue(c *Caller, what known) string {
 	if len(from) == 0 || c.Check() != nil {
 		return ""
 	}
-	if v := from.first(c, what, true); v != "" {
+	if v := from.firstValue(c, what, true); v != "" {
 		return v
 	}
 	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
-		c.r.reports.fail(c, tokenNoUser)
+		c.r.reports.recordFailure(c, tokenNoUser)
 	}
 	return ""
 }
 
-// first returns the value of the first claimant that has one. Unless it may ask, it
+// firstValue returns the value of the first claimant that has one. Unless it may ask, it
 // is "" where it depends on a token or a key that nobody has asked for yet, and a field
 // on several lines says nothing.
-func (from claimants) first(c *Caller, what known, mayAsk bool) string {
+func (from claimants) firstValue(c *Caller, what known, mayAsk bool) string {
 	for _, f := range from {
 		v := ""
 		switch f.kind {
 		case fromHeader:
 			if c.believed && (mayAsk || len(c.f.Header[f.name]) == 1) {
-				v = header(c.f.Header, f.name)
+				v = headerValue(c.f.Header, f.name)
 			}
 		case fromJWT:
 			if !mayAsk && c.known&knownToken == 0 {
 				return ""
 			}
-			v = c.r.tokens.claim(c, f.name)
+			v = c.r.tokens.readClaim(c, f.name)
 		case fromAPIKey:
 			if !mayAsk && (c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0) {
 				return ""
 			}
-			v = c.r.keys.claim(c, what)
+			v = c.r.keys.readClaim(c, what)
 		}
 		if v != "" {
-			return c.text.fit(v)
+			return c.text.fitToKey(v)
 		}
 	}
 	return ""
@@ -99,7 +99,7 @@ func (c *Caller) findParties() []party {
 	if len(c.late) == 0 && !slices.ContainsFunc(from, func(f claimant) bool { return f.kind != from[0].kind }) {
 		return nil
 	}
-	c.r.tokens.claim(c, "")
+	c.r.tokens.readClaim(c, "")
 	c.r.keys.identify(c)
 	add := func(one party) {
 		if !slices.ContainsFunc(c.parties, func(p party) bool { return p.user == one.user }) {
@@ -112,11 +112,11 @@ func (c *Caller) findParties() []party {
 		if known[f.kind] {
 			continue
 		}
-		if user := from[i:i+1].first(c, knownUser, true); user != "" {
+		if user := from[i:i+1].firstValue(c, knownUser, true); user != "" {
 			known[f.kind] = true
-			add(party{user: user, tier: c.tierOf(user, f.kind), by: f.kind})
+			add(party{user: user, tier: c.tierOfUser(user, f.kind), by: f.kind})
 		} else if f.kind == fromJWT {
-			late = cmp.Or(late, c.text.fit(c.late[f.name]))
+			late = cmp.Or(late, c.text.fitToKey(c.late[f.name]))
 		}
 	}
 	if late != "" {
@@ -128,9 +128,9 @@ func (c *Caller) findParties() []party {
 	return c.parties
 }
 
-// tierOf returns the tier of a user whom a credential of a kind proves, by what that says
+// tierOfUser returns the tier of a user whom a credential of a kind proves, by what that says
 // and the file of keys.
-func (c *Caller) tierOf(user string, by kind) string {
+func (c *Caller) tierOfUser(user string, by kind) string {
 	was := c.found
 	c.user, c.believed = user, by == fromHeader
 	if by != fromJWT {
@@ -139,7 +139,7 @@ func (c *Caller) tierOf(user string, by kind) string {
 	if by != fromAPIKey {
 		c.keyRow = nil
 	}
-	tier := c.r.tier.first(c, knownTier, true)
+	tier := c.r.tier.firstValue(c, knownTier, true)
 	c.found = was
 	return tier
 }
@@ -157,7 +157,7 @@ func (k *apiKeys) identify(c *Caller) {
 	isToken := key == c.token && isJWS(key) // a key only where there is no other
 	if len(key) > maxKey {
 		if !isToken {
-			c.r.reports.fail(c, keyTooLong)
+			c.r.reports.recordFailure(c, keyTooLong)
 		}
 		return
 	}
@@ -166,7 +166,7 @@ func (k *apiKeys) identify(c *Caller) {
 		// an attacker cannot choose; no part of a key is compared.
 		if c.keyRow = k.table.Key(sha256.Sum256([]byte(key))); c.keyRow == nil {
 			if !isToken {
-				c.r.reports.fail(c, keyUnknown)
+				c.r.reports.recordFailure(c, keyUnknown)
 			}
 			return
 		}
@@ -175,12 +175,12 @@ func (k *apiKeys) identify(c *Caller) {
 		}
 	}
 	d := c.keySealer.seal(k.secret, key)
-	c.apiKey = c.text.keep(d.appendTo(c.text.buf))
+	c.apiKey = c.text.keepAppended(d.appendTo(c.text.buf))
 }
 
-// claim returns the user of the request's API key; or its tier, else that of
+// readClaim returns the user of the request's API key; or its tier, else that of
 // the request's user.
-func (k *apiKeys) claim(c *Caller, what known) string {
+func (k *apiKeys) readClaim(c *Caller, what known) string {
 	k.identify(c)
 	switch row := c.keyRow; {
 	case row != nil && what == knownUser:
@@ -193,8 +193,8 @@ func (k *apiKeys) claim(c *Caller, what known) string {
 	return ""
 }
 
-// claim returns a claim of the request's verified token, "" if there is none.
-func (t *tokens) claim(c *Caller, name string) string {
+// readClaim returns a claim of the request's verified token, "" if there is none.
+func (t *tokens) readClaim(c *Caller, name string) string {
 	if t == nil {
 		return ""
 	}
@@ -205,7 +205,7 @@ func (t *tokens) claim(c *Caller, name string) string {
 			if why == believed {
 				c.claims = all
 			} else if c.late = all; !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
-				c.r.reports.fail(c, why)
+				c.r.reports.recordFailure(c, why)
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func (t *tokens) claim(c *Caller, name string) string {
 func unverifiedClaim(c *Caller, name string) string {
 	token := ""
 	if c.r.tokens == nil {
-		token, _ = bearer(c)
+		token, _ = readBearer(c)
 	} else if c.Check() == nil {
 		token = c.token
 	}

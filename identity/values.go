@@ -4,25 +4,25 @@ import (
 	"strings"
 )
 
-// value returns the value of a source, "" if the request has none.
-func (s *source) value(c *Caller) (string, error) {
+// readValue returns the value of a source, "" if the request has none.
+func (s *source) readValue(c *Caller) (string, error) {
 	switch s.kind {
 	case fromAddress:
-		return c.text.keep(s.width.appendTo(c.text.buf, c.Address())), nil
+		return c.text.keepAppended(s.width.appendTo(c.text.buf, c.Address())), nil
 	case fromUser:
 		return c.User(), nil
 	case fromTier:
 		return c.Tier(), nil
 	case fromClient:
-		return client(c, s.width), nil
+		return clientKey(c, s.width), nil
 	case fromMethod:
 		return c.Method(), c.methodErr
 	case fromPath, fromParam:
 		p, err := c.Path()
-		return s.ofPath(c, p), err
+		return s.valueInPath(c, p), err
 	case fromHost:
 		if h := c.Host(); h != "" || c.hostErr != nil {
-			return c.text.fit(h), c.hostErr
+			return c.text.fitToKey(h), c.hostErr
 		}
 		// HTTP/1.0 does without: nobody gets out of a limit on it that way.
 		return "unknown", nil
@@ -33,30 +33,30 @@ func (s *source) value(c *Caller) (string, error) {
 	case fromAPIKey:
 		return c.APIKey(), nil
 	case fromJWT:
-		return c.r.tokens.claim(c, s.name), nil
+		return c.r.tokens.readClaim(c, s.name), nil
 	case fromUnverifiedJWT:
-		return c.text.fit(unverifiedClaim(c, s.name)), nil
+		return c.text.fitToKey(unverifiedClaim(c, s.name)), nil
 	}
 	panic("identity: no value of this kind")
 }
 
-// ofPath returns the value of a source of the path, if that is path.
-func (s *source) ofPath(c *Caller, path string) string {
+// valueInPath returns the value of a source of the path, if that is path.
+func (s *source) valueInPath(c *Caller, path string) string {
 	if s.kind == fromPath {
-		return c.text.fit(path)
+		return c.text.fitToKey(path)
 	}
 	v := segmentOf(path, s.segment)
 	if s.fold {
 		v = c.text.unescapeSegment(v)
 	}
-	return c.text.spell(v, s.fold)
+	return c.text.spellKey(v, s.fold)
 }
 
-// client returns whom a limit is on: the user, else the API key, else the
+// clientKey returns whom a limit is on: the user, else the API key, else the
 // address. What it is stands before it, so that no user can be named like an
 // address. A key counts if a file says that it is one: else whoever makes keys
 // up would be a new client each time.
-func client(c *Caller, w width) string {
+func clientKey(c *Caller, w width) string {
 	var b []byte
 	if u := c.User(); u != "" {
 		b = append(append(c.text.buf, "user:"...), u...)
@@ -65,7 +65,7 @@ func client(c *Caller, w width) string {
 	} else {
 		b = w.appendTo(append(c.text.buf, "address:"...), c.Address())
 	}
-	return c.text.keep(b)
+	return c.text.keepAppended(b)
 }
 
 // cookieValue returns the value of a cookie as it is counted: without quotes.

@@ -108,7 +108,7 @@ func (l *Limit) String() string {
 func Summary(w *weir.Limit) string {
 	var b strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	count, burst := lower(w.Count, w.Excess), lower(w.Burst, w.Excess)
+	count, burst := withoutExcess(w.Count, w.Excess), withoutExcess(w.Burst, w.Excess)
 	if w.Algorithm.Traits()&weir.Leases != 0 {
 		printf("%d at once, each for %s at most, %s", count, period.FormatTTL(w.Period), w.Algorithm.Name())
 	} else {
@@ -150,9 +150,9 @@ func Summary(w *weir.Limit) string {
 	return b.String()
 }
 
-// lower undoes what Limit.Compile adds to a soft limit, which is itself the hard
+// withoutExcess undoes what Limit.Compile adds to a soft limit, which is itself the hard
 // threshold.
-func lower(n, percent int64) int64 {
+func withoutExcess(n, percent int64) int64 {
 	if n > weir.MaxCost/200 {
 		return n / (100 + percent) * 100
 	}

@@ -88,15 +88,15 @@ func (s *Set) Explain(r *weir.Request) *Explanation {
 	for _, l := range layersOf(s, r.Domain) {
 		alone := domain{layers: []*Layer{l}}
 		if len(l.Files) > 0 {
-			alone.match(nil, r, t)
+			alone.matchRequest(nil, r, t)
 			continue
 		}
-		for _, op := range alone.match(nil, r, nil) {
+		for _, op := range alone.matchRequest(nil, r, nil) {
 			if !slices.Contains(t.x.Limits, op.Limit.Name) {
 				t.x.Limits = append(t.x.Limits, op.Limit.Name)
 			}
 		}
 	}
-	t.finish()
+	t.explainNoRule()
 	return t.x
 }

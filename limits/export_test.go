@@ -5,7 +5,7 @@ import "github.com/weirlimit/weir"
 // MatchTraced matches a request as Explain does.
 func MatchTraced(s *Set, r *weir.Request) []weir.Op {
 	d := domain{layers: layersOf(s, r.Domain)}
-	return d.match(nil, r, &trace{x: s.Explain(r)})
+	return d.matchRequest(nil, r, &trace{x: s.Explain(r)})
 }
 
 // Unmark has all branches be walked as if they had a choice, and returns how many had none.

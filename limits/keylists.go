@@ -65,18 +65,18 @@ func (r *Rule) decides() bool {
 func (d *domain) namesTier(entries []weir.Entry) bool {
 	last := len(entries) - 1
 	return slices.ContainsFunc(d.layers, func(l *Layer) bool {
-		rule := l.rule(entries[:last])
+		rule := l.findRule(entries[:last])
 		return rule != nil && rule.TierBy == entries[last].Key
 	})
 }
 
-// rule returns the rule that a descriptor of entries leads to, nil for none. It looks
+// findRule returns the rule that a descriptor of entries leads to, nil for none. It looks
 // at no list.
-func (l *Layer) rule(entries []weir.Entry) *Rule {
+func (l *Layer) findRule(entries []weir.Entry) *Rule {
 	var rule *Rule
 	lv := &l.root
 	for i := range entries {
-		if rule, _ = lv.find(&entries[i]); rule == nil {
+		if rule, _ = lv.matchEntry(&entries[i]); rule == nil {
 			return nil
 		}
 		lv = &rule.kids

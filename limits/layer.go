@@ -50,23 +50,23 @@ type Layer struct {
 // names a rule that is there twice.
 func NewLayer(d Domain) (*Layer, error) {
 	l := &Layer{Domain: d}
-	if err := l.index(&l.root, d.Rules); err != nil {
+	if err := l.indexRules(&l.root, d.Rules); err != nil {
 		return nil, fmt.Errorf("limits: domain %q: %w", d.Name, err)
 	}
 	l.root.markSingles()
 	return l, nil
 }
 
-// index puts rules, and those beneath them, into their levels.
-func (l *Layer) index(lv *level, rules []*Rule) error {
+// indexRules puts rules, and those beneath them, into their levels.
+func (l *Layer) indexRules(lv *level, rules []*Rule) error {
 	for _, r := range rules {
-		if old := lv.put(r); old != nil {
+		if old := lv.addRule(r); old != nil {
 			return fmt.Errorf("rule %q is there twice", r.Path)
 		}
 		l.all = append(l.all, r)
 		r.tiers, r.overrides = choicesOf(r.Tiers), choicesOf(r.Overrides)
 		l.replaces = l.replaces || slices.ContainsFunc(r.All(), func(l *Limit) bool { return len(l.Replaces) > 0 })
-		if err := l.index(&r.kids, r.Rules); err != nil {
+		if err := l.indexRules(&r.kids, r.Rules); err != nil {
 			return err
 		}
 	}
@@ -80,13 +80,13 @@ func choicesOf(list []Choice) *choices {
 	}
 	found := &choices{}
 	for _, c := range list {
-		found.Add(c.Value, c.Limits)
+		found.AddText(c.Value, c.Limits)
 	}
 	return found
 }
 
-// limits appends every limit of the layer that can decide something.
-func (l *Layer) limits(all []*weir.Limit) []*weir.Limit {
+// appendLimits appends every limit of the layer that can decide something.
+func (l *Layer) appendLimits(all []*weir.Limit) []*weir.Limit {
 	for _, r := range l.all {
 		all = append(all, r.Denial)
 		for _, l := range r.All() {

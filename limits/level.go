@@ -15,8 +15,8 @@ type branch struct {
 	single *Rule
 }
 
-// put adds a rule. It returns the rule that is already there for its value.
-func (b *branch) put(r *Rule) *Rule {
+// addRule adds a rule. It returns the rule that is already there for its value.
+func (b *branch) addRule(r *Rule) *Rule {
 	if r.Value == "" {
 		old := b.bare
 		if old == nil {
@@ -35,13 +35,13 @@ func (b *branch) put(r *Rule) *Rule {
 		if b.wild == nil {
 			b.wild = &pattern.Table[*Rule]{}
 		}
-		b.wild.Add(r.Value, r)
+		b.wild.AddPattern(r.Value, r)
 	}
 	return nil
 }
 
-// has reports whether the rule is one of the branch.
-func (b *branch) has(r *Rule) bool { return b.bare == r || r.Value != "" && b.exact[r.Value] == r }
+// hasRule reports whether the rule is one of the branch.
+func (b *branch) hasRule(r *Rule) bool { return b.bare == r || r.Value != "" && b.exact[r.Value] == r }
 
 // level holds the rules that can match one entry.
 type level struct {
@@ -68,8 +68,8 @@ func (r *Rule) hasNoChoice() bool {
 	return r.Deny == nil && r.Allow == nil && r.TierBy == "" && r.tiers == nil && r.overrides == nil
 }
 
-// put adds a rule to the level. It returns the rule that is already there.
-func (lv *level) put(r *Rule) *Rule {
+// addRule adds a rule to the level. It returns the rule that is already there.
+func (lv *level) addRule(r *Rule) *Rule {
 	b := lv.keys[r.Key]
 	if b == nil {
 		b = &branch{}
@@ -78,16 +78,16 @@ func (lv *level) put(r *Rule) *Rule {
 		}
 		lv.keys[r.Key] = b
 	}
-	return b.put(r)
+	return b.addRule(r)
 }
 
 // how a rule was found for an entry.
 type how uint8
 
-// find returns the rule for an entry: one for its exact value, else the first
+// matchEntry returns the rule for an entry: one for its exact value, else the first
 // wildcard in the order of the file, else one for its key alone.
-func (lv *level) find(e *weir.Entry) (*Rule, how) {
-	b := lv.branch(e.Key)
+func (lv *level) matchEntry(e *weir.Entry) (*Rule, how) {
+	b := lv.branchFor(e.Key)
 	if b == nil {
 		return nil, unmatched
 	}
@@ -97,7 +97,7 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 		}
 	}
 	if b.wild != nil {
-		if r, ok := b.wild.Find(e.Value); ok {
+		if r, ok := b.wild.FindFirst(e.Value); ok {
 			return r, byWildcard
 		}
 	}
@@ -107,8 +107,8 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 	return nil, unmatched
 }
 
-// branch returns the rules for a key, nil for none.
-func (lv *level) branch(key string) *branch {
+// branchFor returns the rules for a key, nil for none.
+func (lv *level) branchFor(key string) *branch {
 	if key == lv.first && lv.firstBranch != nil {
 		return lv.firstBranch
 	}

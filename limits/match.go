@@ -32,11 +32,11 @@ func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		d = s.domains[r.Domain]
 	}
 	if d != nil {
-		dst = d.match(dst, r, nil)
+		dst = d.matchRequest(dst, r, nil)
 	}
 	for _, l := range s.presets {
 		if l.Name == "" || l.Name == r.Domain {
-			dst = l.Preset.match(dst, r)
+			dst = l.Preset.matchRequest(dst, r)
 		}
 	}
 	if s.leaves != nil {
@@ -46,11 +46,11 @@ func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	return dst
 }
 
-func (d *domain) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
+func (d *domain) matchRequest(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	for _, l := range d.layers {
 		if l.Deny != nil || l.Allow != nil {
 			if v, limit, at := l.checkLists(r, t); v == denied {
-				dst = append(dst, deny(limit, r, at))
+				dst = append(dst, newDenyOp(limit, r, at))
 				continue
 			} else if v == allowed {
 				continue
@@ -62,9 +62,9 @@ func (d *domain) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 		}
 		for i := range r.Descriptors {
 			var f found
-			if l.walk(&f, r, i, t); f.verdict != noRule {
+			if l.matchDescriptor(&f, r, i, t); f.verdict != noRule {
 				from := len(dst)
-				dst = f.ops(dst, r, i)
+				dst = f.appendOps(dst, r, i)
 				if t != nil {
 					t.matched(i, &f, dst[from:])
 				}
@@ -81,7 +81,7 @@ func (l *Layer) matchReplacing(dst []weir.Op, r *weir.Request, t *trace) []weir.
 	all := buf[:0]
 	for i := range r.Descriptors {
 		all = append(all, found{})
-		l.walk(&all[i], r, i, t)
+		l.matchDescriptor(&all[i], r, i, t)
 	}
 	for i, f := range all {
 		if f.verdict == noRule {
@@ -94,10 +94,10 @@ func (l *Layer) matchReplacing(dst []weir.Op, r *weir.Request, t *trace) []weir.
 				continue
 			}
 			f.limits = limits[j : j+1]
-			dst = f.ops(dst, r, i)
+			dst = f.appendOps(dst, r, i)
 		}
 		if f.limits = limits; f.verdict != limited {
-			dst = f.ops(dst, r, i)
+			dst = f.appendOps(dst, r, i)
 		}
 		if t != nil {
 			t.matched(i, &f, dst[from:])
@@ -113,25 +113,25 @@ func (l *Layer) checkLists(r *weir.Request, t *trace) (verdict, *weir.Limit, int
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
 			if list := l.Deny[e.Key]; list != nil && list.Has(e.Value) {
-				t.listed(e, denied)
+				t.recordListed(e, denied)
 				return denied, list.Limit, i
 			}
 			if r.Descriptors[i].Reading == 0 && l.Allow[e.Key].Has(e.Value) {
 				v = allowed
-				t.listed(e, allowed)
+				t.recordListed(e, allowed)
 			}
 		}
 	}
 	return v, nil, 0
 }
 
-// walk finds the rule for descriptor at of the request. There is no way back:
+// matchDescriptor finds the rule for descriptor at of the request. There is no way back:
 // once a rule matched an entry, only rules beneath it can match the next one.
-func (l *Layer) walk(f *found, r *weir.Request, at int, t *trace) {
+func (l *Layer) matchDescriptor(f *found, r *weir.Request, at int, t *trace) {
 	desc := &r.Descriptors[at]
 	if desc.Override != nil && len(l.Files) > 0 {
 		// It wins over every limit of files, not over a denial.
-		if _, v := l.follow(desc.Entries); v != denied {
+		if _, v := l.followEntries(desc.Entries); v != denied {
 			f.verdict, f.key = overridden, l.overrideKey(r, desc)
 			return
 		}
@@ -141,13 +141,13 @@ func (l *Layer) walk(f *found, r *weir.Request, at int, t *trace) {
 	lv := &l.root
 	for i := range desc.Entries {
 		e := &desc.Entries[i]
-		b := lv.branch(e.Key)
+		b := lv.branchFor(e.Key)
 		if b == nil || b.single == nil {
 			l.walkFrom(f, r, at, i, lv, t)
 			return
 		}
 		if rule = b.single; t != nil {
-			t.tried(at, e, lv, rule, byKey)
+			t.recordTried(at, e, lv, rule, byKey)
 		}
 		lv = &rule.kids
 	}
@@ -167,9 +167,9 @@ func (l *Layer) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *tra
 	}
 	for i := n; i < len(desc.Entries); i++ {
 		e := &desc.Entries[i]
-		rule, how := lv.find(e)
+		rule, how := lv.matchEntry(e)
 		if t != nil {
-			t.tried(at, e, lv, rule, how)
+			t.recordTried(at, e, lv, rule, how)
 		}
 		switch {
 		case rule == nil:
@@ -181,11 +181,11 @@ func (l *Layer) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *tra
 			f.verdict, f.rule = allowed, rule
 			return
 		}
-		if v, free := free(rule, e, how); free {
+		if v, free := keyPartOf(rule, e, how); free {
 			values = append(values, v)
 		}
-		if rule.isLast(desc.Entries[i+1:]) {
-			f.verdict, f.rule, f.limits = limited, rule, rule.choose(e.Value, r, desc)
+		if rule.endsDescriptor(desc.Entries[i+1:]) {
+			f.verdict, f.rule, f.limits = limited, rule, rule.chooseLimits(e.Value, r, desc)
 			if len(values) == 1 {
 				f.key = values[0]
 			} else {
@@ -197,18 +197,18 @@ func (l *Layer) walkFrom(f *found, r *weir.Request, at, n int, lv *level, t *tra
 	}
 }
 
-// isLast reports whether a descriptor ends at the rule: nothing follows, or the tier.
-func (rule *Rule) isLast(rest []weir.Entry) bool {
+// endsDescriptor reports whether a descriptor ends at the rule: nothing follows, or the tier.
+func (rule *Rule) endsDescriptor(rest []weir.Entry) bool {
 	return len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy
 }
 
-// follow returns the rule at which entries end, or whose list decides them before that,
+// followEntries returns the rule at which entries end, or whose list decides them before that,
 // and which of the two it is.
-func (l *Layer) follow(entries []weir.Entry) (*Rule, verdict) {
+func (l *Layer) followEntries(entries []weir.Entry) (*Rule, verdict) {
 	lv := &l.root
 	for i := range entries {
 		e := &entries[i]
-		rule, _ := lv.find(e)
+		rule, _ := lv.matchEntry(e)
 		switch {
 		case rule == nil:
 			return nil, noRule
@@ -216,7 +216,7 @@ func (l *Layer) follow(entries []weir.Entry) (*Rule, verdict) {
 			return rule, denied
 		case rule.Allow.Has(e.Value):
 			return rule, allowed
-		case rule.isLast(entries[i+1:]):
+		case rule.endsDescriptor(entries[i+1:]):
 			return rule, limited
 		}
 		lv = &rule.kids
@@ -224,9 +224,9 @@ func (l *Layer) follow(entries []weir.Entry) (*Rule, verdict) {
 	return nil, noRule
 }
 
-// free returns the part of the counter's key that an entry adds: what its rule
+// keyPartOf returns the part of the counter's key that an entry adds: what its rule
 // does not fix.
-func free(rule *Rule, e *weir.Entry, how how) (string, bool) {
+func keyPartOf(rule *Rule, e *weir.Entry, how how) (string, bool) {
 	switch how {
 	case byValue:
 		return e.Value, rule.CountsValue
@@ -249,17 +249,17 @@ func (l *Layer) overrideKey(r *weir.Request, desc *weir.Descriptor) string {
 	return r.Key(parts...)
 }
 
-// choose returns the limits for a value: those of an override, else those of
+// chooseLimits returns the limits for a value: those of an override, else those of
 // the request's tier, else those of the rule.
-func (rule *Rule) choose(value string, r *weir.Request, desc *weir.Descriptor) []*Limit {
+func (rule *Rule) chooseLimits(value string, r *weir.Request, desc *weir.Descriptor) []*Limit {
 	if rule.overrides != nil {
-		if ls, ok := rule.overrides.Find(value); ok {
+		if ls, ok := rule.overrides.FindText(value); ok {
 			return ls
 		}
 	}
 	if rule.tiers != nil {
-		if tier, ok := entry(rule.TierBy, r, desc); ok {
-			if ls, ok := rule.tiers.Find(tier); ok {
+		if tier, ok := entryValue(rule.TierBy, r, desc); ok {
+			if ls, ok := rule.tiers.FindText(tier); ok {
 				return ls
 			}
 			return rule.Limits
@@ -281,7 +281,7 @@ func (rule *Rule) chooseAll(r *weir.Request) []*Limit {
 			if e.Key != rule.TierBy {
 				continue
 			}
-			if ls, ok := rule.tiers.Find(e.Value); ok {
+			if ls, ok := rule.tiers.FindText(e.Value); ok {
 				all = append(all, slices.DeleteFunc(slices.Clone(ls), func(l *Limit) bool { return slices.Contains(all, l) })...)
 			}
 		}
@@ -289,9 +289,9 @@ func (rule *Rule) chooseAll(r *weir.Request) []*Limit {
 	return all
 }
 
-// entry returns the value of key in desc, else in another descriptor of the
+// entryValue returns the value of key in desc, else in another descriptor of the
 // request, so far as it is read alike.
-func entry(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
+func entryValue(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
 	for i := range desc.Entries {
 		if desc.Entries[i].Key == key {
 			return desc.Entries[i].Value, true

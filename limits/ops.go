@@ -14,26 +14,26 @@ type found struct {
 	key     string
 }
 
-// ops appends the ops of what was found for descriptor at.
-func (f *found) ops(dst []weir.Op, r *weir.Request, at int) []weir.Op {
+// appendOps appends the ops of what was found for descriptor at.
+func (f *found) appendOps(dst []weir.Op, r *weir.Request, at int) []weir.Op {
 	from, desc := len(dst), &r.Descriptors[at]
 	switch f.verdict {
 	case denied:
-		dst = append(dst, deny(f.rule.Denial, r, at))
+		dst = append(dst, newDenyOp(f.rule.Denial, r, at))
 	case overridden:
-		dst = desc.Override.Append(dst, f.key, costOf(r, desc), r)
+		dst = desc.Override.Append(dst, f.key, descriptorCost(r, desc), r)
 	case limited:
-		cost := costOf(r, desc)
+		cost := descriptorCost(r, desc)
 		for _, l := range f.limits {
-			dst = l.ops(dst, f.key, cost, r)
+			dst = l.appendOps(dst, f.key, cost, r)
 		}
 	}
-	mark(dst[from:], desc, at, r)
+	markOps(dst[from:], desc, at, r)
 	return dst
 }
 
-// mark makes ops those of descriptor at of the request.
-func mark(ops []weir.Op, desc *weir.Descriptor, at int, r *weir.Request) {
+// markOps makes ops those of descriptor at of the request.
+func markOps(ops []weir.Op, desc *weir.Descriptor, at int, r *weir.Request) {
 	if at == 0 && !desc.Peek && r.Verb != weir.Peek {
 		return
 	}
@@ -46,8 +46,8 @@ func mark(ops []weir.Op, desc *weir.Descriptor, at int, r *weir.Request) {
 	}
 }
 
-// ops appends the ops by which a request meets the limit.
-func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []weir.Op {
+// appendOps appends the ops by which a request meets the limit.
+func (l *Limit) appendOps(dst []weir.Op, key string, cost int64, r *weir.Request) []weir.Op {
 	switch {
 	case l.Unlimited:
 		return dst
@@ -55,7 +55,7 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 		// Two units never fit a limit of one: what is refused is counted.
 		return append(dst, weir.Op{Key: key, Limit: l.Limit, Cost: 2, Role: weir.Shadow, Verb: r.Verb})
 	case l.Denies:
-		o := deny(l.Limit, r, 0)
+		o := newDenyOp(l.Limit, r, 0)
 		o.Key = key // who is refused, should the limit get another mode
 		return append(dst, o)
 	}
@@ -76,10 +76,10 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 	return l.Append(dst, key, cost, r)
 }
 
-// deny stands apart: an Op on the stack of what appends ops costs each of them.
+// newDenyOp stands apart: an Op on the stack of what appends ops costs each of them.
 //
 //go:noinline
-func deny(l *weir.Limit, r *weir.Request, at int) weir.Op {
+func newDenyOp(l *weir.Limit, r *weir.Request, at int) weir.Op {
 	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Answer: weir.Answer{Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}}
 }
 
@@ -103,8 +103,8 @@ func replaced(l *Limit, all []found, r *weir.Request) bool {
 	return false
 }
 
-// costOf returns what the request says that descriptor costs.
-func costOf(r *weir.Request, d *weir.Descriptor) int64 {
+// descriptorCost returns what the request says that descriptor costs.
+func descriptorCost(r *weir.Request, d *weir.Descriptor) int64 {
 	switch {
 	case d.Cost != 0:
 		return d.Cost

@@ -26,14 +26,14 @@ type Switched struct {
 	Role func() (weir.Role, bool)
 }
 
-// match appends the ops by which r meets the preset. The cost of a request is charged to the
+// matchRequest appends the ops by which r meets the preset. The cost of a request is charged to the
 // limits, but of one on how many run at once it takes one place, whatever it costs.
-func (p *Preset) match(dst []weir.Op, r *weir.Request) []weir.Op {
+func (p *Preset) matchRequest(dst []weir.Op, r *weir.Request) []weir.Op {
 	dst = p.matchClient(dst, r)
 	for i := range p.Common {
 		s := &p.Common[i]
 		if role, ok := s.Role(); ok {
-			dst = s.append(dst, role, s.Key, costOf(r, &weir.Descriptor{}), isLook(r), r)
+			dst = s.appendOp(dst, role, s.Key, descriptorCost(r, &weir.Descriptor{}), onlyPeeks(r), r)
 		}
 	}
 	return dst
@@ -65,9 +65,9 @@ func (p *Preset) matchClient(dst []weir.Op, r *weir.Request) []weir.Op {
 		}
 		switch d := &r.Descriptors[at]; {
 		case !holds:
-			dst = s.append(dst, role, key, costOf(r, d), d.Peek, r)
+			dst = s.appendOp(dst, role, key, descriptorCost(r, d), d.Peek, r)
 		case r.Lease != "" || r.NewLease || r.Verb == weir.Peek || d.Peek:
-			dst = s.append(dst, role, key, 1, d.Peek, r)
+			dst = s.appendOp(dst, role, key, 1, d.Peek, r)
 		case asks:
 			p.Leaseless.Add(weir.Allowed)
 		}
@@ -93,8 +93,8 @@ func (p *Preset) findClient(r *weir.Request) (at int, e *weir.Entry) {
 	return 0, nil
 }
 
-// append appends the op of the limit, which has no parts.
-func (s *Switched) append(dst []weir.Op, role weir.Role, key string, cost int64, peek bool, r *weir.Request) []weir.Op {
+// appendOp appends the op of the limit, which has no parts.
+func (s *Switched) appendOp(dst []weir.Op, role weir.Role, key string, cost int64, peek bool, r *weir.Request) []weir.Op {
 	at := len(dst)
 	dst = s.Limits[min(max(r.Priority, 0), len(s.Limits)-1)].Append(dst, key, cost, r)
 	dst[at].Role = role
@@ -104,8 +104,8 @@ func (s *Switched) append(dst []weir.Op, role weir.Role, key string, cost int64,
 	return dst
 }
 
-// isLook reports whether r only looks, in all its descriptors.
-func isLook(r *weir.Request) bool {
+// onlyPeeks reports whether r only looks, in all its descriptors.
+func onlyPeeks(r *weir.Request) bool {
 	for i := range r.Descriptors {
 		if !r.Descriptors[i].Peek {
 			return false

@@ -64,20 +64,20 @@ func (l *Layer) reaches(r *Rule, entries []weir.Entry, known func(i int) bool) b
 	lv := &l.root
 	for i, rule := range chain {
 		e := &entries[i]
-		if b := lv.branch(e.Key); b == nil || !b.has(rule) {
+		if b := lv.branchFor(e.Key); b == nil || !b.hasRule(rule) {
 			return false
 		}
 		if known(i) {
-			if found, _ := lv.find(e); found != rule {
+			if found, _ := lv.matchEntry(e); found != rule {
 				return false
 			}
 		}
-		if rule != r && rule.isLast(entries[i+1:]) {
+		if rule != r && rule.endsDescriptor(entries[i+1:]) {
 			return false // the descriptor ends there
 		}
 		lv = &rule.kids
 	}
-	return r.isLast(entries[len(chain):]) || r.Deny != nil && len(r.Limits) == 0
+	return r.endsDescriptor(entries[len(chain):]) || r.Deny != nil && len(r.Limits) == 0
 }
 
 // Listed returns the keys that the deny and the allow lists of a domain look at, each

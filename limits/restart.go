@@ -47,7 +47,7 @@ func (s *Set) Restarts(old *Set, why func(l, old *weir.Limit) string) []Restart 
 			continue
 		}
 		f := why
-		if !slices.Equal(r.shared(), before.shared()) {
+		if !slices.Equal(r.sharedCounters(), before.sharedCounters()) {
 			f = func(_, _ *weir.Limit) string { return "share_threshold says whether values share a counter" }
 		}
 		at := r.Domain + "/" + r.Path
@@ -61,12 +61,12 @@ func (s *Set) Restarts(old *Set, why func(l, old *weir.Limit) string) []Restart 
 				if r.TierBy != by {
 					return r.Limits
 				}
-				return r.chosen(r.tiers, v)
+				return r.chosenLimits(r.tiers, v)
 			}
 			add(", "+by+" "+v, tier(r), tier(before))
 		}
 		for _, v := range valuesOf(r.Overrides, before.Overrides) {
-			add(", for "+v, r.chosen(r.overrides, v), before.chosen(before.overrides, v))
+			add(", for "+v, r.chosenLimits(r.overrides, v), before.chosenLimits(before.overrides, v))
 		}
 	}
 	for _, l := range s.layers {
@@ -94,19 +94,19 @@ func valuesOf(lists ...[]Choice) []string {
 	return out
 }
 
-// chosen returns the limits of a choice for a value, those of the rule if it has none.
-func (r *Rule) chosen(from *choices, value string) []*Limit {
+// chosenLimits returns the limits of a choice for a value, those of the rule if it has none.
+func (r *Rule) chosenLimits(from *choices, value string) []*Limit {
 	if from != nil {
-		if ls, ok := from.Find(value); ok {
+		if ls, ok := from.FindText(value); ok {
 			return ls
 		}
 	}
 	return r.Limits
 }
 
-// shared returns for the rule and each above it whether the values that it matches
+// sharedCounters returns for the rule and each above it whether the values that it matches
 // share a counter.
-func (r *Rule) shared() []bool {
+func (r *Rule) sharedCounters() []bool {
 	var out []bool
 	for ; r != nil; r = r.Parent {
 		out = append(out, r.ShareThreshold)
@@ -136,7 +136,7 @@ func restarted(at string, limits, before []*Limit, why func(l, old *weir.Limit) 
 			}
 			b := lost[i]
 			lost = slices.Delete(lost, i, i+1)
-			out = append(out, Restart{at, b.Limit, l.Limit, why(l.Limit, b.Limit), l.keeps(b, why)})
+			out = append(out, Restart{at, b.Limit, l.Limit, why(l.Limit, b.Limit), l.hintToKeep(b, why)})
 			return true
 		})
 	}
@@ -146,8 +146,8 @@ func restarted(at string, limits, before []*Limit, why func(l, old *weir.Limit) 
 	return out
 }
 
-// keeps returns what to write so that l goes on from the count of b, if anything does.
-func (l *Limit) keeps(b *Limit, why func(l, old *weir.Limit) string) string {
+// hintToKeep returns what to write so that l goes on from the count of b, if anything does.
+func (l *Limit) hintToKeep(b *Limit, why func(l, old *weir.Limit) string) string {
 	if l.Scope == b.Scope {
 		return ""
 	}

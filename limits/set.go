@@ -180,7 +180,7 @@ func (s *Set) Refs() []Ref {
 func (s *Set) Limits() []*weir.Limit {
 	var all []*weir.Limit
 	for _, l := range s.layers {
-		all = l.limits(all)
+		all = l.appendLimits(all)
 	}
 	seen := map[*weir.Limit]bool{nil: true}
 	return slices.DeleteFunc(all, func(l *weir.Limit) bool {

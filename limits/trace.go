@@ -15,7 +15,7 @@ import (
 // not keep what it is given, or matching would allocate it.
 type trace struct{ x *Explanation }
 
-func (t *trace) listed(e weir.Entry, v verdict) {
+func (t *trace) recordListed(e weir.Entry, v verdict) {
 	if t == nil {
 		return
 	}
@@ -28,7 +28,7 @@ func (t *trace) listed(e weir.Entry, v verdict) {
 	}
 }
 
-func (t *trace) tried(at int, e *weir.Entry, lv *level, r *Rule, h how) {
+func (t *trace) recordTried(at int, e *weir.Entry, lv *level, r *Rule, h how) {
 	if t == nil {
 		return
 	}
@@ -92,15 +92,15 @@ func (t *trace) matched(at int, f *found, ops []weir.Op) {
 	case overridden:
 		s.Outcome, s.Why = "overridden", "the request brings a limit of its own, which wins over every rule"
 	case limited:
-		s.Outcome, s.Why = "limited", t.why(at, f)
+		s.Outcome, s.Why = "limited", t.explainChoice(at, f)
 		if len(ops) == 0 {
 			s.Outcome = "unlimited"
 		}
 	}
 }
 
-// why says which limits of the rule were chosen.
-func (t *trace) why(at int, f *found) string {
+// explainChoice says which limits of the rule were chosen.
+func (t *trace) explainChoice(at int, f *found) string {
 	if len(f.limits) > 0 && f.limits[0].For != "" {
 		return "the limits of the rule for " + f.limits[0].For
 	}
@@ -121,8 +121,8 @@ func (t *trace) why(at int, f *found) string {
 	return fmt.Sprintf("%s: the request has no entry %s to name a tier", why, f.rule.TierBy)
 }
 
-// finish says why descriptors without a rule have none.
-func (t *trace) finish() {
+// explainNoRule says why descriptors without a rule have none.
+func (t *trace) explainNoRule() {
 	for i := range t.x.Descriptors {
 		s := &t.x.Descriptors[i]
 		if s.Outcome != "" {

@@ -29,7 +29,7 @@ func (l *Layer) exempts(r *weir.Request) bool {
 			return true
 		}
 		// A rule that only leads to others says nothing.
-		if rule, v := l.follow(desc.Entries); v != noRule && (v != limited || rule.isTerminal()) {
+		if rule, v := l.followEntries(desc.Entries); v != noRule && (v != limited || rule.isTerminal()) {
 			return true
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Set) Unmatched(r *weir.Request) string {
 	if len(r.Descriptors) == 0 {
 		return "the request has no descriptors"
 	}
-	return fmt.Sprintf("no rule of domain %q is for these values of %s", r.Domain, keysOf(&r.Descriptors[0]))
+	return fmt.Sprintf("no rule of domain %q is for these values of %s", r.Domain, quotedKeys(&r.Descriptors[0]))
 }
 
 // Misspelt implements [weir.Catalog]: it is Unmatched but for the values.
@@ -67,7 +67,7 @@ func (s *Set) Misspelt(r *weir.Request) string {
 	for i := range r.Descriptors {
 		desc := &r.Descriptors[i]
 		if desc.Override == nil && !looksAt(s, r.Domain, desc) {
-			return fmt.Sprintf("no rule of domain %q is matched by %s%s", r.Domain, keysOf(desc), suggestNear(s, r.Domain, desc))
+			return fmt.Sprintf("no rule of domain %q is matched by %s%s", r.Domain, quotedKeys(desc), suggestNear(s, r.Domain, desc))
 		}
 	}
 	return ""
@@ -79,7 +79,7 @@ func looksAt(s *Set, domain string, desc *weir.Descriptor) bool {
 	if slices.ContainsFunc(s.KeyLists(domain), func(l weir.KeyList) bool { return hasKeys(desc, l.Keys) }) {
 		return true
 	}
-	keys := keysIn(desc)
+	keys := entryKeys(desc)
 	return slices.ContainsFunc(layersOf(s, domain), func(l *Layer) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return l.Allow[key] != nil })
 	}) || s.Meets(domain, keys) ||
@@ -91,8 +91,8 @@ func hasKeys(desc *weir.Descriptor, keys []string) bool {
 	return slices.EqualFunc(desc.Entries, keys, func(e weir.Entry, key string) bool { return e.Key == key })
 }
 
-// keysIn returns the keys of a descriptor.
-func keysIn(desc *weir.Descriptor) []string {
+// entryKeys returns the keys of a descriptor.
+func entryKeys(desc *weir.Descriptor) []string {
 	keys := make([]string, len(desc.Entries))
 	for i := range desc.Entries {
 		keys[i] = desc.Entries[i].Key
@@ -100,9 +100,9 @@ func keysIn(desc *weir.Descriptor) []string {
 	return keys
 }
 
-// keysOf writes the keys of a descriptor, as much as fits a line.
-func keysOf(desc *weir.Descriptor) string {
-	return fmt.Sprintf("%q", shortened(strings.Join(keysIn(desc), "/")))
+// quotedKeys writes the keys of a descriptor, as much as fits a line.
+func quotedKeys(desc *weir.Descriptor) string {
+	return fmt.Sprintf("%q", shortened(strings.Join(entryKeys(desc), "/")))
 }
 
 // shortened returns as much of a text as fits a line.
@@ -132,7 +132,7 @@ func suggestNear(s *Set, domain string, desc *weir.Descriptor) string {
 			words = append(words, key)
 		}
 	}
-	want := keysIn(desc)
+	want := entryKeys(desc)
 	for i, key := range want {
 		if near := spell.Nearest(key, words); near != "" && !slices.Contains(words, key) {
 			want[i] = near
@@ -182,7 +182,7 @@ func orThereAre(meant string, there []string) string {
 func (s *Set) MissingTier(r *weir.Request) string {
 	for _, l := range layersOf(s, r.Domain) {
 		for i := range r.Descriptors {
-			rule, v := l.follow(r.Descriptors[i].Entries)
+			rule, v := l.followEntries(r.Descriptors[i].Entries)
 			if v != limited || len(rule.Limits) > 0 || len(rule.Tiers) == 0 {
 				continue
 			}

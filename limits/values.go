@@ -35,7 +35,7 @@ func (v *Values) Add(s string) (fault string, usable bool) {
 		// An address has several spellings.
 		v.prefixes.Put(netip.PrefixFrom(a.WithZone(""), a.BitLen()), struct{}{})
 	}
-	v.texts.Add(s, struct{}{})
+	v.texts.AddText(s, struct{}{})
 	return "", true
 }
 
@@ -44,7 +44,7 @@ func (v *Values) Has(s string) bool {
 	if v == nil {
 		return false
 	}
-	if _, ok := v.texts.Find(s); ok {
+	if _, ok := v.texts.FindText(s); ok {
 		return true
 	}
 	if p, ok := address.Parse(s); ok {

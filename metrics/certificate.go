@@ -21,6 +21,6 @@ func collectCertificates(all []Certificate, out sink) {
 	}
 	expires := out.gauges("weir_certificate_expires_timestamp_seconds", "When the certificate in use by a listener expires.", "file")
 	for file, at := range first {
-		expires.set(float64(at.Unix()), valid(file))
+		expires.set(float64(at.Unix()), validLabel(file))
 	}
 }

@@ -18,27 +18,27 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(sink{sample
 
 func (c *collector) collect(out sink) {
 	opt := &c.opt
-	write(out, opt.Unasked, func(n int, out sink) {
+	writeMetrics(out, opt.Unasked, func(n int, out sink) {
 		out.gauge("weir_rules_unreachable", "Rules that no request can match: no gateway route and no configured proxy sends their domain and descriptors.", float64(n))
 	})
-	write(out, opt.Guesses, func(n uint64, out sink) {
+	writeMetrics(out, opt.Guesses, func(n uint64, out sink) {
 		out.counter("weir_auth_failures_total", "Wrong admin tokens and wrong passwords of Redis clients.", n)
 	})
-	write(out, opt.RefusedBodies, func(n uint64, out sink) {
+	writeMetrics(out, opt.RefusedBodies, func(n uint64, out sink) {
 		out.counter("weir_large_bodies_refused_total", "Requests to the API and gRPC calls refused because unfinished request bodies used all memory reserved for them.", n)
 	})
-	write(out, opt.Unmatched, collectUnmatched)
-	write(out, opt.Connections, collectConnections)
-	write(out, opt.Identity, Identity.collect)
+	writeMetrics(out, opt.Unmatched, collectUnmatched)
+	writeMetrics(out, opt.Connections, collectConnections)
+	writeMetrics(out, opt.Identity, Identity.collect)
 	c.collectDecisions(out, c.collectSources(out))
-	write(out, opt.Store, Store.collect)
-	write(out, opt.Shared, Shared.collect)
-	write(out, opt.Redis, Redis.collect)
-	write(out, opt.Overlay, Overlay.collect)
-	write(out, opt.Certificates, collectCertificates)
-	write(out, opt.Telemetry, Telemetry.collect)
-	write(out, opt.Events, Events.collect)
-	write(out, opt.Reloads, Reloads.collect)
+	writeMetrics(out, opt.Store, Store.collect)
+	writeMetrics(out, opt.Shared, Shared.collect)
+	writeMetrics(out, opt.Redis, Redis.collect)
+	writeMetrics(out, opt.Overlay, Overlay.collect)
+	writeMetrics(out, opt.Certificates, collectCertificates)
+	writeMetrics(out, opt.Telemetry, Telemetry.collect)
+	writeMetrics(out, opt.Events, Events.collect)
+	writeMetrics(out, opt.Reloads, Reloads.collect)
 	build := out.gauges("weir_build_info", "Version of the running binary; always 1.", "version", "revision", "goversion")
 	build.set(1, opt.Build.Version, opt.Build.Revision, opt.Build.Go)
 }
@@ -67,15 +67,15 @@ func collectConnections(all []Connections, out sink) {
 // collectSources writes the figures of what has limits of its own, and returns all limits:
 // those of the rules, of load shedding, and of the Redis protocol.
 func (c *collector) collectSources(out sink) (series []limits.Ref) {
-	write(out, c.opt.Limits, func(all []limits.Ref, out sink) {
+	writeMetrics(out, c.opt.Limits, func(all []limits.Ref, out sink) {
 		series = all
 		out.gauge("weir_limits", "Limits in the current rules.", float64(len(all)))
 	})
-	write(out, c.opt.Shed, func(s Shed, out sink) {
+	writeMetrics(out, c.opt.Shed, func(s Shed, out sink) {
 		series = slices.Concat(series, s.Limits)
 		s.collect(out)
 	})
-	write(out, c.opt.RESP, func(r RESP, out sink) {
+	writeMetrics(out, c.opt.RESP, func(r RESP, out sink) {
 		series = slices.Concat(series, r.Limits)
 		r.collect(out)
 	})

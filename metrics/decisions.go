@@ -13,7 +13,7 @@ import (
 func (c *collector) collectDecisions(out sink, series []limits.Ref) {
 	decisions := out.counters("weir_decisions_total", "Decisions under a limit, by outcome.", "domain", "rule", "limit", "decision")
 	overshoot := out.gauges("weir_limit_max_overshoot_units", "Largest number of units by which a limit with eventual consistency can exceed its limit.", "domain", "rule", "limit")
-	sums := c.sum(series)
+	sums := c.sumCounters(series)
 	for k, sum := range sums {
 		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			// The two everyday outcomes are always there, so that a rate
@@ -71,9 +71,9 @@ type sum struct {
 	sketched *weir.Limit
 }
 
-// sum adds up the counters of limits with the same labels: a registry
+// sumCounters adds up the counters of limits with the same labels: a registry
 // refuses the same series twice.
-func (c *collector) sum(series []limits.Ref) map[limits.Name]*sum {
+func (c *collector) sumCounters(series []limits.Ref) map[limits.Name]*sum {
 	sums := make(map[limits.Name]*sum, min(len(series), c.opt.MaxSeries))
 	// Limits may share counters; each is read once.
 	seen := make(map[*weir.Counters]bool, len(series))
@@ -83,7 +83,7 @@ func (c *collector) sum(series []limits.Ref) map[limits.Name]*sum {
 			continue
 		}
 		seen[counters] = true
-		k := limits.Name{Domain: valid(s.Domain), Rule: valid(s.Rule), Limit: valid(s.Limit.Name)}
+		k := limits.Name{Domain: validLabel(s.Domain), Rule: validLabel(s.Rule), Limit: validLabel(s.Limit.Name)}
 		if sums[k] == nil && len(sums) >= c.opt.MaxSeries {
 			k = limits.Name{Rule: other}
 		}
@@ -107,5 +107,5 @@ func (c *collector) sum(series []limits.Ref) map[limits.Name]*sum {
 	return sums
 }
 
-// valid returns s as a label value: Prometheus refuses other than UTF-8.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validLabel returns s as a label value: Prometheus refuses other than UTF-8.
+func validLabel(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

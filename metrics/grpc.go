@@ -20,7 +20,9 @@ func (m *Metrics) GRPC() func(method, code string, took time.Duration) {
 	m.registry.MustRegister(h)
 	type call struct{ method, code string }
 	calls := observers[call]{find: func(c call) prometheus.Observer { return h.WithLabelValues(c.method, c.code) }}
-	return func(method, code string, took time.Duration) { calls.of(call{method, code}).Observe(took.Seconds()) }
+	return func(method, code string, took time.Duration) {
+		calls.observerFor(call{method, code}).Observe(took.Seconds())
+	}
 }
 
 // observers are those of a histogram's series that were looked up before: to look one up
@@ -31,7 +33,7 @@ type observers[K comparable] struct {
 	known map[K]prometheus.Observer
 }
 
-func (o *observers[K]) of(key K) prometheus.Observer {
+func (o *observers[K]) observerFor(key K) prometheus.Observer {
 	o.mu.RLock()
 	found := o.known[key]
 	o.mu.RUnlock()

@@ -45,9 +45,9 @@ func (f family) set(v float64, labels ...string) {
 	}
 }
 
-// write tells what collect makes of what read returns; read is nil where there is
+// writeMetrics tells what collect makes of what read returns; read is nil where there is
 // nothing to be told of. That there are such metrics is told in any case.
-func write[S any](out sink, read func() S, collect func(S, sink)) {
+func writeMetrics[S any](out sink, read func() S, collect func(S, sink)) {
 	switch {
 	case out.descs != nil:
 		var zero S

@@ -37,7 +37,7 @@ func newSemantic() *semantic {
 			Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10},
 		}, []string{"http.request.method", "http.response.status_code", "url.scheme", "error.type", "ratelimit.frontend"}),
 	}
-	s.series.find = s.find
+	s.series.find = s.findObserver
 	s.registry.MustRegister(s.duration)
 	return s
 }
@@ -46,10 +46,10 @@ func newSemantic() *semantic {
 func (s *semantic) observe(frontend string, r *http.Request, status int, took float64) {
 	// An upstream can send any three digits.
 	k := request{frontend, recorder.Method(r.Method), min(max(status, 100), 600), r.TLS != nil}
-	s.series.of(k).Observe(took)
+	s.series.observerFor(k).Observe(took)
 }
 
-func (s *semantic) find(k request) prometheus.Observer {
+func (s *semantic) findObserver(k request) prometheus.Observer {
 	code, scheme, failed := strconv.Itoa(k.status), "http", ""
 	if k.tls {
 		scheme = "https"

@@ -41,8 +41,8 @@ func newMark(ttl time.Duration, alone bool) *weir.Limit {
 	return once.NewLimit("settled reservations", "reserve", ttl+settleSlack, alone)
 }
 
-// mark returns the op that settles t at p with o, while t lasts for so long.
-func (s *Reserver) mark(t *ticket, p *slot, ttl time.Duration, o outcome) weir.Op {
+// settlingOp returns the op that settles t at p with o, while t lasts for so long.
+func (s *Reserver) settlingOp(t *ticket, p *slot, ttl time.Duration, o outcome) weir.Op {
 	l := s.marks
 	switch {
 	case ttl > s.ttl: // it was reserved where they last longer
@@ -53,10 +53,10 @@ func (s *Reserver) mark(t *ticket, p *slot, ttl time.Duration, o outcome) weir.O
 	return once.Op(l, neighbor.Key(p.key, base64.RawURLEncoding.EncodeToString(t.id[:])), int64(o))
 }
 
-// look returns what t was settled with at a slot, zero if it was not, and the
+// readSettled returns what t was settled with at a slot, zero if it was not, and the
 // store's time.
-func (s *Reserver) look(ctx context.Context, t *ticket, p *slot) (settled outcome, now int64, err error) {
-	ops := []weir.Op{s.mark(t, p, 0, canceled)}
+func (s *Reserver) readSettled(ctx context.Context, t *ticket, p *slot) (settled outcome, now int64, err error) {
+	ops := []weir.Op{s.settlingOp(t, p, 0, canceled)}
 	ops[0].Verb, ops[0].Headroom = weir.Peek, 0
 	d, err := s.limiter.Apply(ctx, ops)
 	switch {
@@ -71,7 +71,7 @@ func (s *Reserver) look(ctx context.Context, t *ticket, p *slot) (settled outcom
 // settleSlot settles t at a slot with o, and returns o, or what it was settled with there
 // before.
 func (s *Reserver) settleSlot(ctx context.Context, t *ticket, p *slot, o outcome, now int64) (outcome, error) {
-	ops := append([]weir.Op{s.mark(t, p, micros.Duration(t.expires-now), o)}, p.ops...)
+	ops := append([]weir.Op{s.settlingOp(t, p, micros.Duration(t.expires-now), o)}, p.ops...)
 	d, err := s.limiter.Apply(ctx, ops)
 	switch m := ops[0].Decision; {
 	case err != nil:

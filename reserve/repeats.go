@@ -24,9 +24,9 @@ type repeats struct {
 	closed  bool
 }
 
-// begin has try be called until it returns true, unless that is under way for the id, there
+// beginRepeat has try be called until it returns true, unless that is under way for the id, there
 // are too many, or all has ended.
-func (r *repeats) begin(id [16]byte, try func(context.Context) bool) {
+func (r *repeats) beginRepeat(id [16]byte, try func(context.Context) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.under[id] || len(r.under) >= maxRepeats {
@@ -49,8 +49,8 @@ func (r *repeats) begin(id [16]byte, try func(context.Context) bool) {
 	})
 }
 
-// end ends all.
-func (r *repeats) end() {
+// endAndWait ends all.
+func (r *repeats) endAndWait() {
 	r.mu.Lock()
 	r.closed = true
 	if r.stop != nil {

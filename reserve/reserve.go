@@ -150,11 +150,11 @@ type Reservation struct {
 // concurrency or a delaying limit, replaces a rule's limit, or does not spend.
 func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, error) {
 	t := ticket{request: r, region: s.region}
-	if err := s.check(r); err != nil {
+	if err := s.checkRequest(r); err != nil {
 		return Reservation{}, err
 	}
-	if t.size() > MaxHandle {
-		return Reservation{}, fmt.Errorf("%w: its handle would have %d bytes, at most %d are allowed", ErrTooLarge, t.size(), MaxHandle)
+	if t.handleSize() > MaxHandle {
+		return Reservation{}, fmt.Errorf("%w: its handle would have %d bytes, at most %d are allowed", ErrTooLarge, t.handleSize(), MaxHandle)
 	}
 	rand.Read(t.id[:])
 	d, err := s.limiter.Decide(ctx, r)
@@ -172,7 +172,7 @@ func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, e
 	ops, now := r.Ops(), int64(0)
 	switch {
 	case len(ops) == 0:
-		if _, now, err = s.look(ctx, &t, &slot{key: string(t.id[:])}); err != nil {
+		if _, now, err = s.readSettled(ctx, &t, &slot{key: string(t.id[:])}); err != nil {
 			return Reservation{}, err
 		}
 	case r.Mark != nil: // all who make the call settle the same reservation
@@ -184,16 +184,16 @@ func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, e
 	if repeated {
 		ops = chargedAt(now, ops)
 	}
-	t.charge(s.limiter.Store(), ops)
+	t.noteCharges(s.limiter.Store(), ops)
 	t.expires = now + s.ttl.Microseconds()
-	if len(t.charges) > maxCharges || t.size() > MaxHandle {
+	if len(t.charges) > maxCharges || t.handleSize() > MaxHandle {
 		return Reservation{}, errors.Join(ErrTooLarge, s.limiter.Cancel(ctx, r))
 	}
-	return Reservation{Handle: s.signer.seal(&t), Decision: d, Expires: time.UnixMicro(t.expires)}, nil
+	return Reservation{Handle: s.signer.sealTicket(&t), Decision: d, Expires: time.UnixMicro(t.expires)}, nil
 }
 
-// check reports why r cannot be reserved, if it cannot.
-func (s *Reserver) check(r *weir.Request) error {
+// checkRequest reports why r cannot be reserved, if it cannot.
+func (s *Reserver) checkRequest(r *weir.Request) error {
 	if r.Verb != weir.Spend {
 		return fmt.Errorf("%w: only a request that spends can be", ErrUnsupported)
 	}
@@ -267,7 +267,7 @@ func (s *Reserver) Cancel(ctx context.Context, handle string) (Settlement, error
 }
 
 func (s *Reserver) settle(ctx context.Context, handle string, o outcome) (Settlement, error) {
-	t, err := s.signer.open(handle)
+	t, err := s.signer.openHandle(handle)
 	if err != nil {
 		return Settlement{}, err
 	}
@@ -279,7 +279,7 @@ func (s *Reserver) settle(ctx context.Context, handle string, o outcome) (Settle
 	}
 	out, err := s.settleOnce(ctx, &t, o)
 	if err != nil && !isFinal(err) {
-		s.repeats.begin(t.id, func(ctx context.Context) bool {
+		s.repeats.beginRepeat(t.id, func(ctx context.Context) bool {
 			_, err := s.settleOnce(ctx, &t, o)
 			return err == nil || isFinal(err)
 		})
@@ -289,7 +289,7 @@ func (s *Reserver) settle(ctx context.Context, handle string, o outcome) (Settle
 
 // Close ends the settlements that are repeated in the background, and waits for them: before
 // the store is closed. Others may still settle those reservations.
-func (s *Reserver) Close() { s.repeats.end() }
+func (s *Reserver) Close() { s.repeats.endAndWait() }
 
 // isFinal reports whether an error says what became of a reservation, or that nothing will.
 func isFinal(err error) bool {
@@ -298,8 +298,8 @@ func isFinal(err error) bool {
 
 // settleOnce settles t at each of its slots that has not settled it.
 func (s *Reserver) settleOnce(ctx context.Context, t *ticket, o outcome) (Settlement, error) {
-	slots := s.slots(t, o)
-	settled, now, err := s.look(ctx, t, &slots[0])
+	slots := s.findSlots(t, o)
+	settled, now, err := s.readSettled(ctx, t, &slots[0])
 	switch {
 	case err != nil:
 		return Settlement{}, err
@@ -311,14 +311,14 @@ func (s *Reserver) settleOnce(ctx context.Context, t *ticket, o outcome) (Settle
 		}
 	}
 	if settled != o { // by an earlier call, or one at the same time: what that left is done
-		slots = s.slots(t, settled)
+		slots = s.findSlots(t, settled)
 	}
 	for i := range slots[1:] {
 		if _, err := s.settleSlot(ctx, t, &slots[i+1], settled, now); err != nil {
 			return Settlement{}, err
 		}
 	}
-	out := Settlement{Reserved: t.cost(), Actual: settled.actual()}
+	out := Settlement{Reserved: t.reservedCost(), Actual: settled.actual()}
 	switch {
 	case settled == o:
 		return out, nil
@@ -328,27 +328,27 @@ func (s *Reserver) settleOnce(ctx context.Context, t *ticket, o outcome) (Settle
 	return out, fmt.Errorf("%w, with %d", ErrSettled, out.Actual)
 }
 
-// slots returns where t is settled, and the corrections that make what it charged there
+// findSlots returns where t is settled, and the corrections that make what it charged there
 // into what o would have been charged. There is at least one.
 //
 // The limits are found again by matching the same request. Those that have
 // since left the rules have no counters left to correct, nor have those that the node
 // counted alone and the nodes count together since, or the other way round.
-func (s *Reserver) slots(t *ticket, o outcome) (slots []slot) {
+func (s *Reserver) findSlots(t *ticket, o outcome) (slots []slot) {
 	r := s.limiter.Acquire()
 	defer s.limiter.Recycle(r)
-	t.fill(r)
+	t.fillRequest(r)
 	// What a request of another cost would be charged tells which charges
 	// follow the request's cost, and which the rules or a descriptor fix.
 	actual := o.actual()
 	r.Cost = actual
 	if actual == 0 {
-		r.Cost = t.cost() + 1
+		r.Cost = t.reservedCost() + 1
 	}
 	left := slices.Clone(t.charges)
 	for _, op := range s.limiter.Match(r) {
 		_, alone := weir.NodeOf(s.limiter.Store(), op.Limit)
-		c, ok := pick(left, identity(&op, alone))
+		c, ok := pickCharge(left, identity(&op, alone))
 		if !ok {
 			continue
 		}
@@ -364,7 +364,7 @@ func (s *Reserver) slots(t *ticket, o outcome) (slots []slot) {
 		}
 		switch {
 		case diff < 0:
-			p.ops = append(p.ops, c.refund(p.key, op.Limit, -diff))
+			p.ops = append(p.ops, c.refundOp(p.key, op.Limit, -diff))
 		case diff > 0:
 			p.ops = append(p.ops, weir.Op{Key: p.key, Limit: op.Limit, Cost: diff, Role: weir.Always, Verb: weir.Force})
 		}
@@ -375,10 +375,10 @@ func (s *Reserver) slots(t *ticket, o outcome) (slots []slot) {
 	return slots
 }
 
-// refund returns the op that gives back units of the charge to the counter of l, less
+// refundOp returns the op that gives back units of the charge to the counter of l, less
 // those that have flowed in since: at the rate by which it was charged or at that of l,
 // which may be another by now, whichever is higher.
-func (c *charge) refund(key string, l *weir.Limit, units int64) weir.Op {
+func (c *charge) refundOp(key string, l *weir.Limit, units int64) weir.Op {
 	if c.charged == 0 {
 		return weir.Op{Key: key, Limit: l, Cost: units, ID: c.receipt, Role: weir.Always, Verb: weir.Refund}
 	}

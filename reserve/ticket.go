@@ -47,22 +47,22 @@ type charge struct {
 	settled                bool // not in the handle: found again
 }
 
-// cost returns the cost that was reserved.
-func (t *ticket) cost() int64 {
+// reservedCost returns the cost that was reserved.
+func (t *ticket) reservedCost() int64 {
 	if t.request.Cost == 0 {
 		return 1
 	}
 	return t.request.Cost
 }
 
-// fill makes r ask what t asked. r shares t's strings.
-func (t *ticket) fill(r *weir.Request) {
+// fillRequest makes r ask what t asked. r shares t's strings.
+func (t *ticket) fillRequest(r *weir.Request) {
 	r.Domain, r.Priority = t.request.Domain, t.request.Priority
 	r.Descriptors = append(r.Descriptors[:0], t.request.Descriptors...)
 }
 
-// charge notes what ops were charged on s.
-func (t *ticket) charge(s weir.Store, ops []weir.Op) {
+// noteCharges notes what ops were charged on s.
+func (t *ticket) noteCharges(s weir.Store, ops []weir.Op) {
 	for i := range ops {
 		if o := &ops[i]; o.Charged && o.Cost > 0 {
 			node, alone := weir.NodeOf(s, o.Limit)
@@ -99,8 +99,8 @@ func identity(o *weir.Op, alone bool) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// pick returns the first charge of the given identity that was not picked yet.
-func pick(cs []charge, identity uint64) (charge, bool) {
+// pickCharge returns the first charge of the given identity that was not picked yet.
+func pickCharge(cs []charge, identity uint64) (charge, bool) {
 	for i := range cs {
 		if c := &cs[i]; c.identity == identity && !c.settled {
 			c.settled = true
@@ -110,8 +110,8 @@ func pick(cs []charge, identity uint64) (charge, bool) {
 	return charge{}, false
 }
 
-// size returns the length of t's handle, or a bound on it.
-func (t *ticket) size() int {
+// handleSize returns the length of t's handle, or a bound on it.
+func (t *ticket) handleSize() int {
 	r := t.request
 	n := 1 + 16 + 8 + 8 + 5*binary.MaxVarintLen64 + len(t.region) + len(r.Domain)
 	for _, d := range r.Descriptors {
@@ -124,8 +124,8 @@ func (t *ticket) size() int {
 	return base64.RawURLEncoding.EncodedLen(n + sha256.Size)
 }
 
-// append appends t in its binary form.
-func (t *ticket) append(b []byte) []byte {
+// appendTo appends t in its binary form.
+func (t *ticket) appendTo(b []byte) []byte {
 	r := t.request
 	if t.node == 0 {
 		b = append(b, version-1) // which a node of an earlier version reads
@@ -148,8 +148,8 @@ func (t *ticket) append(b []byte) []byte {
 	return b
 }
 
-// parse reads a ticket; ok is false unless b is exactly one.
-func parse(b []byte) (t ticket, ok bool) {
+// parseTicket reads a ticket; ok is false unless b is exactly one.
+func parseTicket(b []byte) (t ticket, ok bool) {
 	s := checks.Scanner{Left: b}
 	v := s.Byte()
 	if v < 1 || v > version {
@@ -185,20 +185,20 @@ func newSigner(secret []byte) signer {
 	return signer{m.Sum(nil)}
 }
 
-func (s signer) sum(b []byte) []byte {
+func (s signer) signBytes(b []byte) []byte {
 	m := hmac.New(sha256.New, s.key)
 	m.Write(b)
 	return m.Sum(nil)
 }
 
-// seal returns t's handle.
-func (s signer) seal(t *ticket) string {
-	b := t.append(nil)
-	return base64.RawURLEncoding.EncodeToString(append(b, s.sum(b)...))
+// sealTicket returns t's handle.
+func (s signer) sealTicket(t *ticket) string {
+	b := t.appendTo(nil)
+	return base64.RawURLEncoding.EncodeToString(append(b, s.signBytes(b)...))
 }
 
-// open returns the ticket of a handle, or ErrHandle.
-func (s signer) open(handle string) (ticket, error) {
+// openHandle returns the ticket of a handle, or ErrHandle.
+func (s signer) openHandle(handle string) (ticket, error) {
 	// Go's decoder passes over line ends, so one handle would have many texts.
 	if len(handle) > MaxHandle || strings.ContainsAny(handle, "\r\n") {
 		return ticket{}, ErrHandle
@@ -208,10 +208,10 @@ func (s signer) open(handle string) (ticket, error) {
 		return ticket{}, ErrHandle
 	}
 	b, mac := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
-	if !hmac.Equal(mac, s.sum(b)) {
+	if !hmac.Equal(mac, s.signBytes(b)) {
 		return ticket{}, ErrHandle
 	}
-	t, ok := parse(b)
+	t, ok := parseTicket(b)
 	if !ok {
 		return ticket{}, ErrHandle
 	}

@@ -19,19 +19,19 @@ func FuzzParse(f *testing.F) {
 	full := ticket{expires: 1 << 50, region: "eu", request: &weir.Request{Domain: "d", Cost: -3, Priority: 2, Descriptors: []weir.Descriptor{
 		{Entries: []weir.Entry{{Key: "k", Value: "v"}, {Key: "", Value: "\x00"}}, Cost: 7, Peek: true}, {}}},
 		charges: []charge{{identity: 1, receipt: -1, cost: weir.MaxCost}, {identity: 1<<64 - 1, charged: 1 << 50, count: 7, period: 60e6}}}
-	f.Add(full.append(nil))
+	f.Add(full.appendTo(nil))
 	f.Add(appendFirst(&full))
 	empty := ticket{request: &weir.Request{}}
-	f.Add(empty.append(nil))
+	f.Add(empty.appendTo(nil))
 	f.Add([]byte{version})
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, ok := parse(b)
+		got, ok := parseTicket(b)
 		if !ok {
 			return
 		}
-		again, ok := parse(got.append(nil))
-		if !ok || !bytes.Equal(again.append(nil), got.append(nil)) {
+		again, ok := parseTicket(got.appendTo(nil))
+		if !ok || !bytes.Equal(again.appendTo(nil), got.appendTo(nil)) {
 			t.Fatalf("%x: reads as %+v, then as %+v", b, got, again)
 		}
 		if len(got.charges) > maxCharges || len(got.request.Descriptors) > checks.MaxDescriptors {
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// appendFirst is ticket.append as it was in version 1.
+// appendFirst is ticket.appendTo as it was in version 1.
 func appendFirst(t *ticket) []byte {
 	r := t.request
 	b := append([]byte{1}, t.id[:]...)
@@ -94,12 +94,12 @@ func TestHandlesOfTheVersionBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		full, err := s.signer.open(res.Handle)
+		full, err := s.signer.openHandle(res.Handle)
 		if err != nil || full.region != c.opt.Region {
 			t.Fatalf("%+v, %v", full, err)
 		}
 		b := appendFirst(&full)
-		first := base64.RawURLEncoding.EncodeToString(append(b, s.signer.sum(b)...))
+		first := base64.RawURLEncoding.EncodeToString(append(b, s.signer.signBytes(b)...))
 		if _, err := s.Cancel(t.Context(), first); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.opt, err, c.want)
 		}
@@ -115,13 +115,13 @@ func TestHandlesOfTheVersionBefore(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	s := newSigner([]byte("0123456789abcdef"))
 	empty := ticket{request: &weir.Request{}}
-	sealed := s.seal(&empty)
+	sealed := s.sealTicket(&empty)
 	f.Add(sealed)
 	f.Add("")
 	f.Add(sealed[:len(sealed)-2])
 	f.Fuzz(func(t *testing.T, handle string) {
-		got, err := s.open(handle)
-		if err == nil && !bytes.Equal(got.append(nil), empty.append(nil)) {
+		got, err := s.openHandle(handle)
+		if err == nil && !bytes.Equal(got.appendTo(nil), empty.appendTo(nil)) {
 			t.Fatalf("forged: %q", handle)
 		}
 	})
@@ -132,8 +132,8 @@ func TestSizeIsABound(t *testing.T) {
 	s := newSigner([]byte("0123456789abcdef"))
 	full := ticket{expires: -1, region: "region", request: &weir.Request{Domain: "domain", Cost: weir.MaxCost, Priority: -1 << 60}}
 	for range maxCharges {
-		if h := s.seal(&full); len(h) > full.size() {
-			t.Fatalf("handle has %d bytes, size says %d", len(h), full.size())
+		if h := s.sealTicket(&full); len(h) > full.handleSize() {
+			t.Fatalf("handle has %d bytes, size says %d", len(h), full.handleSize())
 		}
 		full.charges = append(full.charges, charge{identity: 1<<64 - 1, receipt: -1 << 63, cost: -1 << 63, charged: -1 << 63, count: -1 << 63, period: -1 << 63})
 		full.request.Descriptors = append(full.request.Descriptors, weir.Descriptor{Cost: -1 << 63, Peek: true,

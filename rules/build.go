@@ -13,19 +13,19 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// build returns the limit, or nil if there is a fault in it.
-func (b *builder) build(name, scope string) *limits.Limit {
+// buildLimit returns the limit, or nil if there is a fault in it.
+func (b *builder) buildLimit(name, scope string) *limits.Limit {
 	l := &limits.Limit{Replaces: b.spec.Replaces}
 	b.nodes[l] = b.spec.Node
 	if name == "" {
 		name = b.defaultName()
 	}
 	l.Alias = name
-	if !b.named(b.spec.Node, b.path, name, scope) {
+	if !b.checkNames(b.spec.Node, b.path, name, scope) {
 		return nil
 	}
 	if slices.Contains(b.spec.Replaces, name) {
-		b.bad(b.spec.Node.where("replaces"), b.path, "", "limit %q replaces itself", name)
+		b.addFault(b.spec.Node.valueOrSelf("replaces"), b.path, "", "limit %q replaces itself", name)
 		return nil
 	}
 	if b.spec.Unlimited {
@@ -37,14 +37,14 @@ func (b *builder) build(name, scope string) *limits.Limit {
 	if a == nil {
 		return nil
 	}
-	rate, ok := b.rate(a)
+	rate, ok := b.readRate(a)
 	if !ok {
 		return nil
 	}
-	b.common(l, a)
+	b.setCommon(l, a)
 	consistency := b.consistency(l, a, rate.Count)
 	if rate.Count == 0 {
-		if b.denies(l, name, scope, rate.Period); b.faults > 0 {
+		if b.refuseAll(l, name, scope, rate.Period); b.faults > 0 {
 			return nil
 		}
 		return l
@@ -56,8 +56,8 @@ func (b *builder) build(name, scope string) *limits.Limit {
 			w.Scope += fmt.Sprintf("+%d", *b.s.Burst)
 		}
 	}
-	b.params(w)
-	b.mode(w)
+	b.setParams(w)
+	b.setBreach(w)
 	b.settlement(w)
 	if b.faults > 0 {
 		return nil
@@ -74,7 +74,7 @@ func (b *builder) build(name, scope string) *limits.Limit {
 	}
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			b.bad(b.spec.Node, b.path, "", "%s", strings.TrimPrefix(line, fmt.Sprintf("limit %q: ", w.Name)))
+			b.addFault(b.spec.Node, b.path, "", "%s", strings.TrimPrefix(line, fmt.Sprintf("limit %q: ", w.Name)))
 		}
 		return nil
 	}
@@ -109,7 +109,7 @@ func (b *builder) defaultName() string {
 		name += " per"
 	}
 	if b.isListed {
-		name += " " + b.tag()
+		name += " " + b.nameByPeriod()
 	}
 	if b.label != "" {
 		name += " of " + strings.Replace(b.label, "=", " ", 1)
@@ -120,14 +120,14 @@ func (b *builder) defaultName() string {
 // unlimited checks that nothing else is said.
 func (b *builder) unlimited() {
 	if b.spec.Unit != nil {
-		b.bad(b.spec.Node.where("unit"), b.path, "leave the unit out", "an unlimited rule has no unit")
+		b.addFault(b.spec.Node.valueOrSelf("unit"), b.path, "leave the unit out", "an unlimited rule has no unit")
 	}
 	for _, key := range []string{"limit", "requests_per_unit", "period", "unit_multiplier"} {
-		if n := b.spec.Node.find(key); n != nil {
-			b.bad(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
+		if n := b.spec.Node.valueOf(key); n != nil {
+			b.addFault(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
 		}
 	}
-	b.forbid(needsCount, "leave one of them out", "an unlimited rule has no %s")
+	b.forbidSettings(needsCount, "leave one of them out", "an unlimited rule has no %s")
 }
 
 const unknownAlgorithm = "unknown algorithm %q"
@@ -137,19 +137,19 @@ const defaultAlgorithm = "sliding_window"
 
 // algorithm returns the algorithm that is named, or the default.
 func (b *builder) algorithm() weir.Algorithm {
-	name := deref(b.s.Algorithm, defaultAlgorithm)
+	name := valueOr(b.s.Algorithm, defaultAlgorithm)
 	a := b.algorithms[name]
 	if a == nil {
-		b.wrong("algorithm", didYouMean(name, b.names), unknownAlgorithm, name)
+		b.addSettingFault("algorithm", didYouMean(name, b.names), unknownAlgorithm, name)
 		return nil
 	}
 	if known[name] {
 		for setting, by := range takes {
-			n, own := where(b.layers, setting)
+			n, own := findSetting(b.layers, setting)
 			if n == nil || !own || slices.Contains(by, name) {
 				continue
 			}
-			b.wrong(setting, "leave it out, or choose another algorithm", "%s is for %s, not for %s", setting, strings.Join(by, ", "), name)
+			b.addSettingFault(setting, "leave it out, or choose another algorithm", "%s is for %s, not for %s", setting, strings.Join(by, ", "), name)
 		}
 	}
 	return a
@@ -158,40 +158,40 @@ func (b *builder) algorithm() weir.Algorithm {
 // checkDefaults reports settings that make no sense for a whole domain.
 func (c *compiler) checkDefaults(d *defaultsSpec) {
 	for name := range notInherited {
-		if n := d.Node.find(name); n != nil {
-			c.bad(n, c.path, "give it with each limit", "%s belongs to a single limit, not to the defaults", name)
+		if n := d.Node.valueOf(name); n != nil {
+			c.addFault(n, c.path, "give it with each limit", "%s belongs to a single limit, not to the defaults", name)
 		}
 	}
 	if a := d.Algorithm; a != nil && c.algorithms[*a] == nil {
-		c.bad(d.Node.where("algorithm"), c.path, didYouMean(*a, c.names), unknownAlgorithm, *a)
+		c.addFault(d.Node.valueOrSelf("algorithm"), c.path, didYouMean(*a, c.names), unknownAlgorithm, *a)
 		// It is told once, not again for every limit.
 		d.Algorithm = nil
 	}
 }
 
-func (c *compiler) pool(spec *limitSpec, name, scope string) *limits.Limit {
+func (c *compiler) compilePool(spec *limitSpec, name, scope string) *limits.Limit {
 	b := c.builder(spec, nil)
 	b.pool = true
-	return b.build(name, scope)
+	return b.buildLimit(name, scope)
 }
 
-// denial returns the limit that stands for a refusal without counting.
-func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
+// newDenial returns the limit that stands for a refusal without counting.
+func (c *compiler) newDenial(name, scope string, at *node) *weir.Limit {
 	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Period: time.Second, Bans: true}
-	c.named(at, c.path, name, scope)
+	c.checkNames(at, c.path, name, scope)
 	if err := l.Compile(); err != nil {
-		c.bad(at, c.path, "", "%s", err)
+		c.addFault(at, c.path, "", "%s", err)
 	}
 	return l
 }
 
-// mode sets what a breach does. Of a pool only the headroom counts: a breach is
+// setBreach sets what a breach does. Of a pool only the headroom counts: a breach is
 // a matter of the limits that borrow from it.
-func (b *builder) mode(w *weir.Limit) {
+func (b *builder) setBreach(w *weir.Limit) {
 	if b.pool {
-		b.forbid(ofBorrowers, "give it to the limits that borrow", "a pool has no %s")
+		b.forbidSettings(ofBorrowers, "give it to the limits that borrow", "a pool has no %s")
 	} else {
-		b.breach(w)
+		b.setBreachModes(w)
 	}
 	b.setHeadroom(w)
 }
@@ -202,10 +202,10 @@ func (b *builder) elastic(w *weir.Limit) {
 	sketched := w.Algorithm.Traits()&weir.Sketches != 0
 	switch {
 	case sketched:
-		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
+		b.addSettingFault("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
 		return
 	case p == nil:
-		b.wrong("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
+		b.addSettingFault("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
 	case p.ref != "":
 		pool := b.domain.Pools[p.ref]
 		if pool == nil {
@@ -213,12 +213,12 @@ func (b *builder) elastic(w *weir.Limit) {
 			if len(b.domain.Pools) > 0 {
 				hint = didYouMean(p.ref, slices.Sorted(maps.Keys(b.domain.Pools)))
 			}
-			b.wrong("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
+			b.addSettingFault("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
 			return
 		}
 		w.Pool = pool.Limit
 	default:
-		pool := b.compiler.pool(p.limit, w.Name+" pool", w.Scope+"#pool")
+		pool := b.compiler.compilePool(p.limit, w.Name+" pool", w.Scope+"#pool")
 		if pool == nil {
 			b.faults++
 			return
@@ -226,44 +226,44 @@ func (b *builder) elastic(w *weir.Limit) {
 		w.Pool = pool.Limit
 	}
 	if w.Pool == nil && p != nil && b.faults == 0 {
-		b.wrong("pool", "", "a pool needs a limit above 0")
+		b.addSettingFault("pool", "", "a pool needs a limit above 0")
 	}
-	w.Ceiling = deref(b.s.Ceiling, 0)
+	w.Ceiling = valueOr(b.s.Ceiling, 0)
 }
 
-// denies makes l refuse everything.
-func (b *builder) denies(l *limits.Limit, name, scope string, period time.Duration) {
-	b.forbid(needsCount, "leave it out", "a limit of 0 refuses everything, %s has nothing to do")
+// refuseAll makes l refuse everything.
+func (b *builder) refuseAll(l *limits.Limit, name, scope string, period time.Duration) {
+	b.forbidSettings(needsCount, "leave it out", "a limit of 0 refuses everything, %s has nothing to do")
 	l.Denies = true
 	if period == 0 || period > weir.MaxPeriod {
 		period = time.Second
 	}
-	l.Limit = b.denial(name, scope, b.spec.Node)
+	l.Limit = b.newDenial(name, scope, b.spec.Node)
 	l.Period = period
 	if isShadow(&b.s, b.rule) {
 		// As a shadow it is counted by the store, which knows no limit of 0.
 		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: period,
 			Mode: weir.Mode{Shadow: true}}
 		if err := l.Compile(); err != nil {
-			b.wrong("limit", "", "%s", err)
+			b.addSettingFault("limit", "", "%s", err)
 		}
 	}
 }
 
-// breach sets the modes of a limit that is no pool.
-func (b *builder) breach(w *weir.Limit) {
+// setBreachModes sets the modes of a limit that is no pool.
+func (b *builder) setBreachModes(w *weir.Limit) {
 	s := &b.s
-	mode := deref(s.Mode, "hard")
+	mode := valueOr(s.Mode, "hard")
 	for key, needs := range needsMode {
-		if n, own := where(b.layers, key); n != nil && own && mode != needs {
-			b.wrong(key, "add mode: "+needs+", or leave it out", "%s is for mode: %s", key, needs)
+		if n, own := findSetting(b.layers, key); n != nil && own && mode != needs {
+			b.addSettingFault(key, "add mode: "+needs+", or leave it out", "%s is for mode: %s", key, needs)
 		}
 	}
 	w.Shadow = isShadow(&b.s, b.rule)
 	switch mode {
 	case "soft":
 		if s.Exceed == nil || *s.Exceed == 0 {
-			b.wrong("mode", "add exceed: 10%", "mode: soft does not say how far above the limit requests pass")
+			b.addSettingFault("mode", "add exceed: 10%", "mode: soft does not say how far above the limit requests pass")
 		} else {
 			w.Excess = int64(*s.Exceed)
 		}
@@ -276,7 +276,7 @@ func (b *builder) breach(w *weir.Limit) {
 			w.Shadow = true
 		}
 	}
-	w.Penalize = deref(s.Penalize, false)
-	w.Hidden = deref(s.Hidden, false)
-	b.ban(w)
+	w.Penalize = valueOr(s.Penalize, false)
+	w.Hidden = valueOr(s.Hidden, false)
+	b.setBanLimit(w)
 }

@@ -33,38 +33,38 @@ func (c *compiler) builder(spec *limitSpec, d *descriptorSpec) *builder {
 	if c.defaults != nil {
 		b.layers = append(b.layers, layer{c.defaults.Node, &c.defaults.settings, false})
 	}
-	b.s.fill(b.layers)
+	b.s.fillFromLayers(b.layers)
 	return b
 }
 
-// wrong reports a fault of the setting called name.
-func (b *builder) wrong(name, hint, format string, args ...any) {
+// addSettingFault reports a fault of the setting called name.
+func (b *builder) addSettingFault(name, hint, format string, args ...any) {
 	b.faults++
-	n, _ := where(b.layers, name)
+	n, _ := findSetting(b.layers, name)
 	if n == nil {
 		n = b.spec.Node
 	}
-	b.bad(n, b.path, hint, format, args...)
+	b.addFault(n, b.path, hint, format, args...)
 }
 
-// forbid reports those of the settings that are given for this very limit.
-func (b *builder) forbid(settings []string, hint, format string) {
+// forbidSettings reports those of the settings that are given for this very limit.
+func (b *builder) forbidSettings(settings []string, hint, format string) {
 	for _, key := range settings {
-		if n, own := where(b.layers, key); n != nil && own {
-			b.wrong(key, hint, format, key)
+		if n, own := findSetting(b.layers, key); n != nil && own {
+			b.addSettingFault(key, hint, format, key)
 		}
 	}
 }
 
-func deref[T any](p *T, otherwise T) T {
+func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
 	return *p
 }
 
-// of returns the share of n, rounded up, or the units that it is.
-func (s share) of(n int64) int64 {
+// unitsOf returns the share of n, rounded up, or the units that it is.
+func (s share) unitsOf(n int64) int64 {
 	if !s.isPercent {
 		return s.units
 	}

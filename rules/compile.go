@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/limits"
 )
 
-// file compiles one file into the set.
-func (c *compiler) file(f *fileSpec) {
+// compileFile compiles one file into the set.
+func (c *compiler) compileFile(f *fileSpec) {
 	c.path = ""
 	if f.Domain != "" {
 		c.path = quoteStep(f.Domain)
@@ -20,19 +20,19 @@ func (c *compiler) file(f *fileSpec) {
 		d = c.newDomain(f.Domain)
 	}
 	c.domain, c.defaults = d, f.Defaults
-	c.lint = c.linter()
+	c.lint = c.newLinter()
 	if f.Defaults != nil {
 		c.checkDefaults(f.Defaults)
 	}
-	c.pools(f)
-	c.lists(f)
+	c.compilePools(f)
+	c.compileLists(f)
 	if d.first == nil {
-		d.first = c.lint.level(c.path)
+		d.first = c.lint.newLevelLinter(c.path)
 	}
-	d.Rules = append(d.Rules, c.level(f.Descriptors, &limits.Rule{}, d.first)...)
+	d.Rules = append(d.Rules, c.compileLevel(f.Descriptors, &limits.Rule{}, d.first)...)
 	if !c.opt.Merge {
 		// Else other files of the domain may use what this one has.
-		c.lint.finish(d, f)
+		c.lint.checkDomain(d, f)
 	}
 }
 
@@ -54,11 +54,11 @@ const noDomain = "no domain"
 // domainOf returns the domain of the set that f adds to, and reports a fault if
 // there is none.
 func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
-	if n := f.Node.find("domain"); f.Domain == "" && n != nil && (n.kind == list || n.kind == mapping) {
+	if n := f.Node.valueOf("domain"); f.Domain == "" && n != nil && (n.kind == list || n.kind == mapping) {
 		return nil, false // which is told already
 	}
 	if f.Domain == "" {
-		c.bad(f.Node, "", "begin the file with domain: and a name", noDomain)
+		c.addFault(f.Node, "", "begin the file with domain: and a name", noDomain)
 		return nil, false
 	}
 	i := slices.IndexFunc(c.domains, func(d *domain) bool { return d.Name == f.Domain })
@@ -68,7 +68,7 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 		c.domains = append(c.domains, d)
 		return d, true
 	case !c.opt.Merge:
-		c.bad(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", "domain %q is already in %s", f.Domain, c.domains[i].Files[0])
+		c.addFault(f.Node.valueOrSelf("domain"), "", "put both in one file, or give each a name of its own", "domain %q is already in %s", f.Domain, c.domains[i].Files[0])
 		return nil, false
 	}
 	d = c.domains[i]
@@ -76,8 +76,8 @@ func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
 	return d, true
 }
 
-// lists compiles the allow and deny lists of the domain.
-func (c *compiler) lists(f *fileSpec) {
+// compileLists compiles the allow and deny lists of the domain.
+func (c *compiler) compileLists(f *fileSpec) {
 	d := c.domain
 	for _, l := range f.Deny {
 		if d.Deny == nil {
@@ -85,11 +85,11 @@ func (c *compiler) lists(f *fileSpec) {
 		}
 		list := d.Deny[l.name]
 		if list == nil {
-			list = &limits.DenyList{Limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
+			list = &limits.DenyList{Limit: c.newDenial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
 			d.Deny[l.name] = list
 		}
-		c.lint.key(l.name, l.node, c.path)
-		c.values(&list.Values, l.name, l.value)
+		c.lint.checkKey(l.name, l.node, c.path)
+		c.addValues(&list.Values, l.name, l.value)
 	}
 	for _, l := range f.Allow {
 		if d.Allow == nil {
@@ -98,59 +98,59 @@ func (c *compiler) lists(f *fileSpec) {
 		if d.Allow[l.name] == nil {
 			d.Allow[l.name] = &limits.Values{}
 		}
-		c.lint.key(l.name, l.node, c.path)
-		c.values(d.Allow[l.name], l.name, l.value)
+		c.lint.checkKey(l.name, l.node, c.path)
+		c.addValues(d.Allow[l.name], l.name, l.value)
 	}
 }
 
-// values adds the values of a list, of entries with the given key, to v.
-func (c *compiler) values(v *limits.Values, key string, ws words) {
+// addValues adds the values of a list, of entries with the given key, to v.
+func (c *compiler) addValues(v *limits.Values, key string, ws words) {
 	for _, w := range ws {
 		text, usable := v.Add(w.text)
 		if text != "" {
-			c.at(w.node, c.path, "", usable, "%s", text)
+			c.addErrorAt(w.node, c.path, "", usable, "%s", text)
 		} else {
-			c.lint.listed(key, w.text, w.node, c.path)
+			c.lint.checkListValue(key, w.text, w.node, c.path)
 		}
 	}
 }
 
-// level compiles the descriptors of one list, beneath parent.
-func (c *compiler) level(specs []*descriptorSpec, parent *limits.Rule, lv *levelLinter) (all []*limits.Rule) {
+// compileLevel compiles the descriptors of one list, beneath parent.
+func (c *compiler) compileLevel(specs []*descriptorSpec, parent *limits.Rule, lv *levelLinter) (all []*limits.Rule) {
 	path := c.path
 	defer func() { c.path = path }()
 	for _, spec := range specs {
 		if spec == nil || spec.Node == nil {
 			continue
 		}
-		rule := c.rule(spec, path, parent)
+		rule := c.compileRule(spec, path, parent)
 		if rule == nil {
 			continue
 		}
 		if old := c.domain.paths[rule.Path]; old != nil {
-			c.bad(spec.Node, c.path, "keep one of them", "descriptor %q is already there in %s", rule.Path, location(old, c.report.file))
+			c.addFault(spec.Node, c.path, "keep one of them", "descriptor %q is already there in %s", rule.Path, location(old, c.report.file))
 			continue
 		}
 		c.domain.paths[rule.Path] = rule
-		lv.rule(rule, spec)
+		lv.checkReached(rule, spec)
 		all = append(all, rule)
-		rule.Rules = c.level(spec.Descriptors, rule, c.lint.level(c.path))
+		rule.Rules = c.compileLevel(spec.Descriptors, rule, c.lint.newLevelLinter(c.path))
 	}
-	lv.finish()
+	lv.checkHidden()
 	return all
 }
 
-// rule compiles a descriptor without what is beneath it.
-func (c *compiler) rule(spec *descriptorSpec, path string, parent *limits.Rule) *limits.Rule {
+// compileRule compiles a descriptor without what is beneath it.
+func (c *compiler) compileRule(spec *descriptorSpec, path string, parent *limits.Rule) *limits.Rule {
 	step := pathStep(spec.Key, spec.Value)
-	c.path = join(path, step)
+	c.path = joinPath(path, step)
 	if spec.Key == "" {
 		c.path = path
-		c.bad(spec.Node.where("key"), path, "give it a key: the name of the entry that it matches", "descriptor has no key")
+		c.addFault(spec.Node.valueOrSelf("key"), path, "give it a key: the name of the entry that it matches", "descriptor has no key")
 		return nil
 	}
 	rule := &limits.Rule{
-		Domain: c.domain.Name, Path: join(parent.Path, step), Key: spec.Key, Value: spec.Value,
+		Domain: c.domain.Name, Path: joinPath(parent.Path, step), Key: spec.Key, Value: spec.Value,
 		Keys: append(slices.Clip(parent.Keys), spec.Key),
 		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
@@ -162,16 +162,16 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *limits.Rule) 
 	}
 	c.checkRule(spec, rule)
 	c.lint.descriptor(spec, c.path)
-	c.lint.idle(spec, c.path)
+	c.lint.checkIdleSettings(spec, c.path)
 	c.ruleLimits(spec, rule)
 	if spec.Allow != nil {
 		rule.Allow = &limits.Values{}
-		c.values(rule.Allow, spec.Key, spec.Allow)
+		c.addValues(rule.Allow, spec.Key, spec.Allow)
 	}
 	if spec.Deny != nil {
 		rule.Deny = &limits.Values{}
-		c.values(rule.Deny, spec.Key, spec.Deny)
-		rule.Denial = c.denial("deny "+rule.Path, c.path+"#deny", spec.Node)
+		c.addValues(rule.Deny, spec.Key, spec.Deny)
+		rule.Denial = c.newDenial("deny "+rule.Path, c.path+"#deny", spec.Node)
 	}
 	return rule
 }
@@ -179,22 +179,22 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *limits.Rule) 
 // checkRule reports flags and words of a descriptor that cannot be.
 func (c *compiler) checkRule(spec *descriptorSpec, rule *limits.Rule) {
 	if pattern.Is(spec.Key) {
-		c.bad(spec.Node.where("key"), c.path, "put the * into value", "a key cannot hold *")
+		c.addFault(spec.Node.valueOrSelf("key"), c.path, "put the * into value", "a key cannot hold *")
 	}
 	if spec.ShareThreshold && !pattern.Is(spec.Value) {
-		c.bad(spec.Node.where("share_threshold"), c.path, "write a * into value, or leave share_threshold out",
+		c.addFault(spec.Node.valueOrSelf("share_threshold"), c.path, "write a * into value, or leave share_threshold out",
 			"share_threshold shares a counter among the values of a wildcard, and %q has no *", spec.Value)
 	}
 	if spec.QuotaMode {
-		c.warn(spec.Node.where("quota_mode"), c.path, "", "only compatible mode (weir ratelimit) reads quota_mode: here the limit refuses by itself")
+		c.addWarning(spec.Node.valueOrSelf("quota_mode"), c.path, "", "only compatible mode (weir ratelimit) reads quota_mode: here the limit refuses by itself")
 	}
 }
 
 // ruleLimits compiles the limits of a descriptor, with its tiers and overrides.
 func (c *compiler) ruleLimits(spec *descriptorSpec, rule *limits.Rule) {
-	rule.Limits = c.limitList(spec, c.base(spec), rule, spec.Name, "")
+	rule.Limits = c.limitList(spec, c.baseLimits(spec), rule, spec.Name, "")
 	if t := spec.Tiers; t != nil && t.Node != nil {
-		c.tiers(spec, t, rule)
+		c.compileTiers(spec, t, rule)
 	}
 	if len(spec.Overrides) > 0 {
 		rule.Overrides, _ = c.choices(spec, rule, spec.Overrides, spec.Key, "")
@@ -209,32 +209,32 @@ func (c *compiler) choices(spec *descriptorSpec, rule *limits.Rule, specs ordere
 	for _, o := range specs {
 		ls := c.limitList(spec, o.value, rule, "", prefix+quoteStep(o.name))
 		list = append(list, limits.Choice{Value: o.name, Limits: ls})
-		c.lint.choice(patterns, o.name, o.node, c.path)
-		c.lint.value(key, o.name, o.node, c.path)
+		c.lint.checkChoice(patterns, o.name, o.node, c.path)
+		c.lint.checkValue(key, o.name, o.node, c.path)
 	}
 	return list, patterns
 }
 
-func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *limits.Rule) {
+func (c *compiler) compileTiers(spec *descriptorSpec, t *tiersSpec, rule *limits.Rule) {
 	if t.By == "" {
-		c.bad(t.Node, c.path, "write by: and the key of the entry that names the tier", "tiers without by")
+		c.addFault(t.Node, c.path, "write by: and the key of the entry that names the tier", "tiers without by")
 		return
 	}
 	rule.TierBy = t.By
-	c.lint.key(t.By, t.Node.where("by"), c.path)
+	c.lint.checkKey(t.By, t.Node.valueOrSelf("by"), c.path)
 	var patterns *pattern.Table[struct{}]
 	rule.Tiers, patterns = c.choices(spec, rule, t.Limits, t.By, quoteStep(t.By)+"=")
 	if len(t.Limits) == 0 {
-		if t.Node.find("limits") == nil {
-			c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
+		if t.Node.valueOf("limits") == nil {
+			c.addFault(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
 		}
 		return
 	}
-	c.lint.tiers(t, rule, patterns, c.path)
+	c.lint.checkTiers(t, rule, patterns, c.path)
 }
 
-// base returns the limits that the descriptor has in one of three ways.
-func (c *compiler) base(spec *descriptorSpec) limitList {
+// baseLimits returns the limits that the descriptor has in one of three ways.
+func (c *compiler) baseLimits(spec *descriptorSpec) limitList {
 	var ways []string
 	var all limitList
 	if spec.RateLimit != nil {
@@ -247,7 +247,7 @@ func (c *compiler) base(spec *descriptorSpec) limitList {
 		ways, all = append(ways, "limits"), append(all, spec.Limits...)
 	}
 	if len(ways) > 1 {
-		c.bad(spec.Node.where(ways[1]), c.path, "put them all under limits", "both %s", strings.Join(ways, " and "))
+		c.addFault(spec.Node.valueOrSelf(ways[1]), c.path, "put them all under limits", "both %s", strings.Join(ways, " and "))
 		return nil
 	}
 	return all
@@ -274,37 +274,37 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *limits
 		if b.isListed {
 			tag := s.Name
 			if tag == "" {
-				tag = b.tag()
+				tag = b.nameByPeriod()
 			}
 			scope += "#" + quoteStep(tag)
 			if scopes[scope] {
-				c.bad(s.Node, c.path, "give each a name of its own", "two limits of the same descriptor are called %q", tag)
+				c.addFault(s.Node, c.path, "give each a name of its own", "two limits of the same descriptor are called %q", tag)
 				continue
 			}
 		}
 		scopes[scope] = true
-		l := b.build(n, scope)
+		l := b.buildLimit(n, scope)
 		if l == nil {
 			continue
 		}
 		l.Rule, l.For = rule, label
 		all = append(all, l)
 	}
-	c.lint.limits(all, c.path)
+	c.lint.checkLimits(all, c.path)
 	return all
 }
 
-// pools compiles the pools of the domain, which its elastic limits share.
-func (c *compiler) pools(f *fileSpec) {
+// compilePools compiles the pools of the domain, which its elastic limits share.
+func (c *compiler) compilePools(f *fileSpec) {
 	for _, p := range f.Pools {
 		if p.value == nil {
 			continue
 		}
 		if c.domain.Pools[p.name] != nil {
-			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
+			c.addFault(p.node, c.path, "", "pool %q is already there", p.name)
 			continue
 		}
-		if l := c.pool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
+		if l := c.compilePool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
 			c.domain.Pools[p.name] = l
 		}
 	}

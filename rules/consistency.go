@@ -8,35 +8,35 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// common sets what limits of 0 have too.
-func (b *builder) common(l *limits.Limit, a weir.Algorithm) {
+// setCommon sets what limits of 0 have too.
+func (b *builder) setCommon(l *limits.Limit, a weir.Algorithm) {
 	s := &b.s
-	l.Node = deref(b.spec.Scope, "") == "node"
-	l.OnChange = deref(s.OnChange, "")
+	l.Node = valueOr(b.spec.Scope, "") == "node"
+	l.OnChange = valueOr(s.OnChange, "")
 	if s.Cost != nil {
 		l.Cost = *s.Cost
 		if l.Cost < 1 || l.Cost > weir.MaxCost {
-			b.wrong("cost", "", "cost must be between 1 and 2^53")
+			b.addSettingFault("cost", "", "cost must be between 1 and 2^53")
 		}
 	}
 	if s.Priority != nil {
 		l.Priority = int(min(*s.Priority, 1000))
 		if *s.Priority > 1000 {
-			b.wrong("priority", "", "priority must be between 0 and 1000")
+			b.addSettingFault("priority", "", "priority must be between 0 and 1000")
 		}
 	}
-	if deref(s.DenyCache, "") == "on" && known[a.Name()] {
+	if valueOr(s.DenyCache, "") == "on" && known[a.Name()] {
 		why := ""
 		switch {
 		case a.Name() == "concurrency":
 			why = "a place can become free at any time"
 		case s.Penalize != nil && *s.Penalize:
 			why = "refusals are charged and must reach the store"
-		case deref(s.Mode, "") == "elastic":
+		case valueOr(s.Mode, "") == "elastic":
 			why = "a pool can have room again at any time"
 		}
 		if why != "" {
-			b.wrong("deny_cache", "use deny_cache: auto", "deny_cache: on is impossible here: %s", why)
+			b.addSettingFault("deny_cache", "use deny_cache: auto", "deny_cache: on is impossible here: %s", why)
 		}
 	}
 }
@@ -44,15 +44,15 @@ func (b *builder) common(l *limits.Limit, a weir.Algorithm) {
 // consistency returns how nodes count l, a limit of so many units, together, and what
 // they decide by themselves.
 func (b *builder) consistency(l *limits.Limit, a weir.Algorithm, count int64) params.Consistency {
-	out := params.Consistency{OnStoreError: wordOf(b.s.OnStoreError, params.OnErrorLastKnown), DenyCache: wordOf(b.s.DenyCache, params.DenyCacheOff)}
+	out := params.Consistency{OnStoreError: valueOfWord(b.s.OnStoreError, params.OnErrorLastKnown), DenyCache: valueOfWord(b.s.DenyCache, params.DenyCacheOff)}
 	if c := b.s.Consistency; c != nil {
 		b.checkConsistency(c, l, a)
 		if !l.Node {
-			out.Mode = wordOf(&c.Mode, params.ConsistencyLocal)
+			out.Mode = valueOfWord(&c.Mode, params.ConsistencyLocal)
 			out.Loose, out.Optimistic, out.Share = c.Burst == "loose", c.Cold == "optimistic", c.Share
-			out.LeaseTTL, out.SyncInterval = time.Duration(deref(c.LeaseTTL, 0)), time.Duration(deref(c.SyncInterval, 0))
+			out.LeaseTTL, out.SyncInterval = time.Duration(valueOr(c.LeaseTTL, 0)), time.Duration(valueOr(c.SyncInterval, 0))
 			if c.MaxOvershoot != nil {
-				out.MaxOvershoot = c.MaxOvershoot.of(count)
+				out.MaxOvershoot = c.MaxOvershoot.unitsOf(count)
 			}
 		}
 	}
@@ -73,9 +73,9 @@ func setMode(w *weir.Limit, mode params.ConsistencyMode) {
 	}
 }
 
-// wordOf returns the value of an enumeration, up to the last, that is written as a
+// valueOfWord returns the value of an enumeration, up to the last, that is written as a
 // word; zero for any other.
-func wordOf[T interface {
+func valueOfWord[T interface {
 	~uint8
 	String() string
 }](word *string, last T) T {
@@ -90,21 +90,21 @@ func wordOf[T interface {
 // checkConsistency reports what nodes cannot do.
 func (b *builder) checkConsistency(c *consistencySpec, l *limits.Limit, a weir.Algorithm) {
 	if why := consistencies[c.Mode][a.Name()]; why != "" {
-		b.wrong("consistency", "", "consistency %s is impossible with %s: %s", c.Mode, a.Name(), why)
+		b.addSettingFault("consistency", "", "consistency %s is impossible with %s: %s", c.Mode, a.Name(), why)
 	}
 	if l.Node && c.Mode != "" && c.Mode != "local" {
-		if _, own := where(b.layers, "consistency"); own {
-			b.wrong("consistency", "leave one of them out", "scope: node counts on each node alone, and consistency %s on all together", c.Mode)
+		if _, own := findSetting(b.layers, "consistency"); own {
+			b.addSettingFault("consistency", "leave one of them out", "scope: node counts on each node alone, and consistency %s on all together", c.Mode)
 		}
 	}
 	for _, of := range ofConsistency {
-		if n := c.Node.find(of.key); n != nil && c.Mode != of.mode {
+		if n := c.Node.valueOf(of.key); n != nil && c.Mode != of.mode {
 			b.faults++
-			b.bad(n, b.path, "leave it out, or write mode: "+of.mode, "%s is for mode: %s", of.key, of.mode)
+			b.addFault(n, b.path, "leave it out, or write mode: "+of.mode, "%s is for mode: %s", of.key, of.mode)
 		}
 	}
 	if c.Mode == "" {
-		b.wrong("consistency", "write mode: strict, leased, eventual or local", "consistency without a mode")
+		b.addSettingFault("consistency", "write mode: strict, leased, eventual or local", "consistency without a mode")
 	}
 }
 

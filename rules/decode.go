@@ -48,81 +48,81 @@ func (d *decoder) fieldsOf(t reflect.Type) *fieldSet {
 
 // reader is a type that reads itself.
 type reader interface {
-	read(d *decoder, n *node, name string)
+	readNode(d *decoder, n *node, name string)
 }
 
 // stepper is a struct that adds to the path.
-type stepper interface{ step(n *node) string }
+type stepper interface{ pathStepOf(n *node) string }
 
-// value fills v from n. name is the key that holds it, for messages.
-func (d *decoder) value(n *node, v reflect.Value, name string) {
+// fillValue fills v from n. name is the key that holds it, for messages.
+func (d *decoder) fillValue(n *node, v reflect.Value, name string) {
 	if v.CanAddr() {
 		if r, ok := v.Addr().Interface().(reader); ok {
-			r.read(d, n, name)
+			r.readNode(d, n, name)
 			return
 		}
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if n.kind == null {
-			d.empty(n, name)
+			d.addEmptyFault(n, name)
 			return
 		}
 		p := reflect.New(v.Type().Elem())
-		d.value(n, p.Elem(), name)
+		d.fillValue(n, p.Elem(), name)
 		v.Set(p)
 	case reflect.Struct:
-		d.block(n, v, name)
+		d.fillBlock(n, v, name)
 	case reflect.Slice:
-		d.list(n, v, name)
+		d.fillList(n, v, name)
 	case reflect.String:
-		v.SetString(d.text(n, name))
+		v.SetString(d.readText(n, name))
 	case reflect.Bool:
-		v.SetBool(d.bool(n, name))
+		v.SetBool(d.readBool(n, name))
 	case reflect.Int64:
-		v.SetInt(d.int(n, name))
+		v.SetInt(d.readInt(n, name))
 	default:
 		panic("rules: no reading of " + v.Type().String())
 	}
 }
 
-// empty reports a key without a value where that means nothing.
-func (d *decoder) empty(n *node, name string) {
-	d.bad(n, d.path, "leave the key out, or give it a value", "%s is empty", name)
+// addEmptyFault reports a key without a value where that means nothing.
+func (d *decoder) addEmptyFault(n *node, name string) {
+	d.addFault(n, d.path, "leave the key out, or give it a value", "%s is empty", name)
 }
 
 func (d *decoder) mismatch(n *node, name, want string) {
-	d.bad(n, d.path, formHint(name, n), "%s must be %s, not %s", name, want, n.kind)
+	d.addFault(n, d.path, formHint(name, n), "%s must be %s, not %s", name, want, n.kind)
 }
 
-// expect reports whether n is of kind k, and else a fault: name must be what is wanted.
-func (d *decoder) expect(n *node, k kind, name, want string) bool {
+// expectKind reports whether n is of kind k, and else a fault: name must be what is wanted.
+func (d *decoder) expectKind(n *node, k kind, name, want string) bool {
 	switch n.kind {
 	case k:
 		return true
 	case null:
-		d.empty(n, name)
+		d.addEmptyFault(n, name)
 	default:
 		d.mismatch(n, name, want)
 	}
 	return false
 }
 
-func (d *decoder) list(n *node, v reflect.Value, name string) {
-	if !d.expect(n, list, name, "a list") {
+func (d *decoder) fillList(n *node, v reflect.Value, name string) {
+	if !d.expectKind(n, list, name, "a list") {
 		return
 	}
 	for _, item := range n.items {
 		if v.Type().Elem() == reflect.TypeFor[*descriptorSpec]() {
 			if d.room--; d.room < 0 {
 				if d.room == -1 {
-					d.bad(item, d.path, "raise Options.MaxDescriptors if this is meant", "too many descriptors")
+					d.addFault(item, d.path, "raise Options.MaxDescriptors if this is meant", "too many descriptors")
 				}
 				return
 			}
 		}
 		e := reflect.New(v.Type().Elem()).Elem()
-		d.value(item, e, name)
+		d.fillValue(item, e, name)
 		if e.Kind() == reflect.Pointer && e.IsNil() {
 			continue
 		}
@@ -130,24 +130,24 @@ func (d *decoder) list(n *node, v reflect.Value, name string) {
 	}
 }
 
-func (d *decoder) block(n *node, v reflect.Value, name string) {
-	if !d.expect(n, mapping, name, "a block of keys") {
+func (d *decoder) fillBlock(n *node, v reflect.Value, name string) {
+	if !d.expectKind(n, mapping, name, "a block of keys") {
 		return
 	}
 	set := d.fieldsOf(v.Type())
-	n, folded := d.fold(n, set)
+	n, folded := d.foldKeys(n, set)
 	if s, ok := v.Addr().Interface().(stepper); ok {
 		defer func(was string) { d.path = was }(d.path)
-		d.path = join(d.path, s.step(n))
+		d.path = joinPath(d.path, s.pathStepOf(n))
 	}
 	for _, key := range folded {
-		d.warn(key, d.path, "", "key %q is written %q", key.text, strings.ToLower(key.text))
+		d.addWarning(key, d.path, "", "key %q is written %q", key.text, strings.ToLower(key.text))
 	}
 	v.FieldByName("Node").Set(reflect.ValueOf(n))
 	seen := make(map[string]int, len(n.pairs))
 	for _, p := range n.pairs {
 		if line, ok := seen[p.name]; ok {
-			d.bad(p.key, d.path, "keep one of them", "key %q is already in line %d", p.name, line)
+			d.addFault(p.key, d.path, "keep one of them", "key %q is already in line %d", p.name, line)
 			continue
 		}
 		seen[p.name] = p.key.line
@@ -158,16 +158,16 @@ func (d *decoder) block(n *node, v reflect.Value, name string) {
 		}
 		field := v.FieldByIndex(f.Index)
 		field.SetZero()
-		d.value(p.value, field, p.name)
+		d.fillValue(p.value, field, p.name)
 		if words := f.Tag.Get("enum"); words != "" {
-			d.oneOf(p.value, field, p.name, strings.Split(words, ","))
+			d.checkWord(p.value, field, p.name, strings.Split(words, ","))
 		}
 	}
 }
 
-// fold returns n with the keys that are known but for their case in lower
+// foldKeys returns n with the keys that are known but for their case in lower
 // case, and those keys as they stand.
-func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
+func (d *decoder) foldKeys(n *node, set *fieldSet) (*node, []*node) {
 	var folded []*node
 	for i, p := range n.pairs {
 		lower := strings.ToLower(p.name)
@@ -188,11 +188,11 @@ func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 // unknown reports a key that the block has not, and where it belongs.
 func (d *decoder) unknown(p *pair, set *fieldSet) {
 	rule, limit := d.fieldsOf(reflect.TypeFor[descriptorSpec]()), d.fieldsOf(reflect.TypeFor[limitSpec]())
-	d.bad(p.key, d.path, keyHint(p, set, rule, limit), "unknown key %q", clipped(p.name))
+	d.addFault(p.key, d.path, keyHint(p, set, rule, limit), "unknown key %q", clipped(p.name))
 }
 
-// oneOf checks the word of an enumeration.
-func (d *decoder) oneOf(n *node, v reflect.Value, name string, words []string) {
+// checkWord checks the word of an enumeration.
+func (d *decoder) checkWord(n *node, v reflect.Value, name string, words []string) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return
@@ -200,36 +200,36 @@ func (d *decoder) oneOf(n *node, v reflect.Value, name string, words []string) {
 		v = v.Elem()
 	}
 	if n.kind == scalar && !slices.Contains(words, v.String()) {
-		d.bad(n, d.path, didYouMean(v.String(), words), "unknown %s %q", name, v.String())
+		d.addFault(n, d.path, didYouMean(v.String(), words), "unknown %s %q", name, v.String())
 	}
 }
 
-func (d *decoder) text(n *node, name string) string {
-	text, _ := d.scalar(n, name, "text")
+func (d *decoder) readText(n *node, name string) string {
+	text, _ := d.readScalar(n, name, "text")
 	if strings.ContainsFunc(text, unicode.IsControl) {
-		d.bad(n, d.path, "", "%s holds a control character", name)
+		d.addFault(n, d.path, "", "%s holds a control character", name)
 	}
 	return text
 }
 
-func (d *decoder) bool(n *node, name string) bool {
-	if _, ok := d.scalar(n, name, "true or false"); !ok {
+func (d *decoder) readBool(n *node, name string) bool {
+	if _, ok := d.readScalar(n, name, "true or false"); !ok {
 		return false
 	}
-	b, ok := bool11(n.text)
+	b, ok := parseBool11(n.text)
 	switch {
 	case !ok || n.quoted:
-		d.bad(n, d.path, "write true or false", "%s must be true or false, not %q", name, n.text)
+		d.addFault(n, d.path, "write true or false", "%s must be true or false, not %q", name, n.text)
 	case !strings.EqualFold(n.text, fmt.Sprint(b)):
-		d.bad(n, d.path, fmt.Sprintf("write %t", b), "%s: %q is a boolean in YAML 1.1 and a word in YAML 1.2", name, n.text)
+		d.addFault(n, d.path, fmt.Sprintf("write %t", b), "%s: %q is a boolean in YAML 1.1 and a word in YAML 1.2", name, n.text)
 	}
 	return b
 }
 
-// int returns a whole number; 1, which is right almost everywhere, for what is
+// readInt returns a whole number; 1, which is right almost everywhere, for what is
 // none, so that one fault is not told as several.
-func (d *decoder) int(n *node, name string) int64 {
-	if _, ok := d.scalar(n, name, "a whole number"); !ok {
+func (d *decoder) readInt(n *node, name string) int64 {
+	if _, ok := d.readScalar(n, name, "a whole number"); !ok {
 		if n.kind == null {
 			return 0
 		}
@@ -238,20 +238,20 @@ func (d *decoder) int(n *node, name string) int64 {
 	i, err := period.Count(n.text)
 	switch {
 	case n.quoted:
-		d.bad(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)
+		d.addFault(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)
 	case err != nil:
-		d.bad(n, d.path, "", "%s: %s", name, err)
+		d.addFault(n, d.path, "", "%s: %s", name, err)
 	case i < 0:
-		d.bad(n, d.path, "", "%s must not be negative", name)
+		d.addFault(n, d.path, "", "%s must not be negative", name)
 	default:
 		return i
 	}
 	return 1
 }
 
-// scalar returns the text of a node that must be a single value.
-func (d *decoder) scalar(n *node, name, want string) (string, bool) {
-	if !d.expect(n, scalar, name, want) {
+// readScalar returns the text of a node that must be a single value.
+func (d *decoder) readScalar(n *node, name, want string) (string, bool) {
+	if !d.expectKind(n, scalar, name, want) {
 		return "", false
 	}
 	return n.text, true
@@ -263,5 +263,5 @@ func (d *decoder) because(n *node, name string, err error) {
 	if unit, ok := errors.AsType[*period.UnitError](err); ok {
 		hint = didYouMean(unit.Word, period.Units)
 	}
-	d.bad(n, d.path, hint, "%s: %s", name, err)
+	d.addFault(n, d.path, hint, "%s: %s", name, err)
 }

@@ -85,7 +85,7 @@ func (es Errors) Split() (faults, warnings Errors) {
 	return faults, warnings
 }
 
-func (es Errors) sort() {
+func (es Errors) sortByPosition() {
 	slices.SortStableFunc(es, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -104,7 +104,7 @@ type report struct {
 	faults, warnings int
 }
 
-func (r *report) add(e *Error) {
+func (r *report) addError(e *Error) {
 	n := &r.faults
 	if e.Warning {
 		n = &r.warnings
@@ -119,27 +119,27 @@ func (r *report) add(e *Error) {
 	r.list = append(r.list, e)
 }
 
-// bad reports a fault at n.
-func (r *report) bad(n *node, path, hint, format string, args ...any) {
-	r.at(n, path, hint, false, format, args...)
+// addFault reports a fault at n.
+func (r *report) addFault(n *node, path, hint, format string, args ...any) {
+	r.addErrorAt(n, path, hint, false, format, args...)
 }
 
-// warn reports a warning at n.
-func (r *report) warn(n *node, path, hint, format string, args ...any) {
-	r.at(n, path, hint, true, format, args...)
+// addWarning reports a warning at n.
+func (r *report) addWarning(n *node, path, hint, format string, args ...any) {
+	r.addErrorAt(n, path, hint, true, format, args...)
 }
 
-func (r *report) at(n *node, path, hint string, warning bool, format string, args ...any) {
+func (r *report) addErrorAt(n *node, path, hint string, warning bool, format string, args ...any) {
 	e := &Error{Path: path, Msg: fmt.Sprintf(format, args...), Hint: hint, Warning: warning}
 	if n != nil {
 		e.File, e.Line, e.Column = n.file, n.line, n.col
 	}
-	r.add(e)
+	r.addError(e)
 }
 
-// done returns what was collected, in order.
-func (r *report) done() Errors {
-	r.list.sort()
+// sortedErrors returns what was collected, in order.
+func (r *report) sortedErrors() Errors {
+	r.list.sortByPosition()
 	if left := r.faults - maxFaults; left > 0 {
 		r.list = append(r.list, &Error{File: r.file, Msg: fmt.Sprintf("%d more faults are not shown", left)})
 	}

@@ -122,14 +122,14 @@ func blockHint(name string) string {
 // otherFile says which file of Weir n is that is not one of rules, and what it is
 // for; "" if it is none.
 func otherFile(n *node) (kind, hint string) {
-	if n.kind != mapping || n.find("domain") != nil || n.find("descriptors") != nil {
+	if n.kind != mapping || n.valueOf("domain") != nil || n.valueOf("descriptors") != nil {
 		return "", ""
 	}
-	if n.find("cases") != nil {
+	if n.valueOf("cases") != nil {
 		return "cases", "play them with weir test FILE"
 	}
 	for _, key := range []string{"upstream", "routes", "http", "grpc", "admin", "store", "identity"} {
-		if n.find(key) != nil {
+		if n.valueOf(key) != nil {
 			return "a configuration", "give it with --config FILE"
 		}
 	}

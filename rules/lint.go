@@ -18,14 +18,14 @@ type levelLinter struct {
 	bare map[string]*node
 }
 
-// level returns the linter of a level.
-func (l *linter) level(path string) *levelLinter {
+// newLevelLinter returns the linter of a level.
+func (l *linter) newLevelLinter(path string) *levelLinter {
 	return &levelLinter{l, path, map[string]*pattern.Table[*limits.Rule]{}, map[string]*node{}}
 }
 
-// rule warns if the rule can never be chosen. A pattern that fits the text of another
+// checkReached warns if the rule can never be chosen. A pattern that fits the text of another
 // one, stars and all, fits whatever the other one fits.
-func (l *levelLinter) rule(r *limits.Rule, spec *descriptorSpec) {
+func (l *levelLinter) checkReached(r *limits.Rule, spec *descriptorSpec) {
 	switch {
 	case r.Value == "":
 		l.bare[r.Key] = spec.Node
@@ -33,76 +33,76 @@ func (l *levelLinter) rule(r *limits.Rule, spec *descriptorSpec) {
 		if l.wild[r.Key] == nil {
 			l.wild[r.Key] = &pattern.Table[*limits.Rule]{}
 		}
-		if first, ok := l.wild[r.Key].Find(r.Value); ok {
-			l.warn(spec.Node.where("value"), join(l.path, pathStep(r.Key, r.Value)), "put the narrower one first", "never reached: %s has %q, which takes all of it", location(first, l.file), first.Value)
+		if first, ok := l.wild[r.Key].FindFirst(r.Value); ok {
+			l.addWarning(spec.Node.valueOrSelf("value"), joinPath(l.path, pathStep(r.Key, r.Value)), "put the narrower one first", "never reached: %s has %q, which takes all of it", location(first, l.file), first.Value)
 		}
-		l.wild[r.Key].Add(r.Value, r)
+		l.wild[r.Key].AddPattern(r.Value, r)
 	}
 }
 
-// finish warns of rules for a key alone that a wildcard for everything hides, each once.
-func (l *levelLinter) finish() {
+// checkHidden warns of rules for a key alone that a wildcard for everything hides, each once.
+func (l *levelLinter) checkHidden() {
 	// Only stars fit this.
 	const anything = "\x00"
 	for key, at := range l.bare {
 		if l.wild[key] == nil {
 			continue
 		}
-		if first, ok := l.wild[key].Find(anything); ok {
+		if first, ok := l.wild[key].FindFirst(anything); ok {
 			delete(l.bare, key)
-			l.warn(at, join(l.path, key), "leave one of them out", "never reached: the value %q takes everything", first.Value)
+			l.addWarning(at, joinPath(l.path, key), "leave one of them out", "never reached: the value %q takes everything", first.Value)
 		}
 	}
 }
 
-// idle warns of settings beside key that no limit can take.
-func (l *linter) idle(spec *descriptorSpec, path string) {
+// checkIdleSettings warns of settings beside key that no limit can take.
+func (l *linter) checkIdleSettings(spec *descriptorSpec, path string) {
 	if spec.RateLimit != nil || spec.Limit != nil || spec.Limits != nil || spec.Tiers != nil || spec.Overrides != nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(settingNames)) {
-		if n := spec.Node.find(name); n != nil {
-			l.warn(n, path, "give it with a limit; rules beneath do not take it over", "%s has no limit to apply to", name)
+		if n := spec.Node.valueOf(name); n != nil {
+			l.addWarning(n, path, "give it with a limit; rules beneath do not take it over", "%s has no limit to apply to", name)
 		}
 	}
 }
 
-// choice warns if the pattern of a tier or an override can never be chosen, and adds it.
-func (l *linter) choice(patterns *pattern.Table[struct{}], text string, n *node, path string) {
+// checkChoice warns if the pattern of a tier or an override can never be chosen, and adds it.
+func (l *linter) checkChoice(patterns *pattern.Table[struct{}], text string, n *node, path string) {
 	if !pattern.Is(text) {
 		return
 	}
-	if _, ok := patterns.Find(text); ok {
-		l.warn(n, path, "put the narrower one first", "never reached: a pattern above it takes all of %q", text)
+	if _, ok := patterns.FindFirst(text); ok {
+		l.addWarning(n, path, "put the narrower one first", "never reached: a pattern above it takes all of %q", text)
 	}
-	patterns.Add(text, struct{}{})
+	patterns.AddPattern(text, struct{}{})
 }
 
-// tiers warns of a rule that limits only those who name a tier.
-func (l *linter) tiers(t *tiersSpec, rule *limits.Rule, patterns *pattern.Table[struct{}], path string) {
+// checkTiers warns of a rule that limits only those who name a tier.
+func (l *linter) checkTiers(t *tiersSpec, rule *limits.Rule, patterns *pattern.Table[struct{}], path string) {
 	if len(rule.Limits) > 0 {
 		return
 	}
 	const unknown = "\x00"
-	if _, ok := patterns.Find(unknown); !ok {
-		l.warn(t.Node, path, "add limit: for all others", "whoever names no %s of these is not limited", t.By)
+	if _, ok := patterns.FindFirst(unknown); !ok {
+		l.addWarning(t.Node, path, "add limit: for all others", "whoever names no %s of these is not limited", t.By)
 	}
 }
 
-// limits warns of limits of one rule that cannot be decisive.
-func (l *linter) limits(all []*limits.Limit, path string) {
+// checkLimits warns of limits of one rule that cannot be decisive.
+func (l *linter) checkLimits(all []*limits.Limit, path string) {
 	for _, a := range all {
-		l.limit(a, path)
+		l.checkLimit(a, path)
 		for _, b := range all {
 			if a != b && decisive(a) && decisive(b) && a.Cost == b.Cost {
-				l.pair(a, b, path)
+				l.checkPair(a, b, path)
 			}
 		}
 	}
 }
 
-// limit warns of one limit, and keeps its names for finish.
-func (l *linter) limit(a *limits.Limit, path string) {
+// checkLimit warns of one limit, and keeps its names for finish.
+func (l *linter) checkLimit(a *limits.Limit, path string) {
 	for _, name := range a.Replaces {
 		l.wants = append(l.wants, want{name, a, path})
 	}
@@ -112,21 +112,21 @@ func (l *linter) limit(a *limits.Limit, path string) {
 	if p := a.Pool; p != nil {
 		l.pools[p.Name] = true
 		if p.Count <= a.Limit.Count && p.Period == a.Limit.Period {
-			l.warn(l.nodes[a], path, "give the pool more than all that borrow from it are assured", "pool %q never lends: %d that the limit assures are charged to it, and it has %d", p.Name, a.Limit.Count, p.Count)
+			l.addWarning(l.nodes[a], path, "give the pool more than all that borrow from it are assured", "pool %q never lends: %d that the limit assures are charged to it, and it has %d", p.Name, a.Limit.Count, p.Count)
 		}
 	}
-	if n := most(a.Limit); !a.Denies && a.Cost > n {
-		l.warn(l.nodes[a], path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)
+	if n := largestCost(a.Limit); !a.Denies && a.Cost > n {
+		l.addWarning(l.nodes[a], path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)
 	}
 	if old := l.names[a.Name]; old != nil && old.Rule != a.Rule {
-		l.warn(l.nodes[a], path, "give each a name of its own", "limit %q has the name of the one in line %d: metrics cannot tell them apart", a.Name, l.nodes[old].line)
+		l.addWarning(l.nodes[a], path, "give each a name of its own", "limit %q has the name of the one in line %d: metrics cannot tell them apart", a.Name, l.nodes[old].line)
 		return
 	}
 	l.names[a.Name] = a
 }
 
-// most is the largest cost that can pass.
-func most(w *weir.Limit) int64 {
+// largestCost is the largest cost that can pass.
+func largestCost(w *weir.Limit) int64 {
 	if known[w.Algorithm.Name()] && !slices.Contains(takes["burst"], w.Algorithm.Name()) {
 		return w.Count
 	}
@@ -143,35 +143,35 @@ func decisive(a *limits.Limit) bool {
 	return !leases && !shapes
 }
 
-// pair warns if a, over the shorter period, or b, over the longer one, can
+// checkPair warns if a, over the shorter period, or b, over the longer one, can
 // never refuse what the other would let pass.
-func (l *linter) pair(a, b *limits.Limit, path string) {
+func (l *linter) checkPair(a, b *limits.Limit, path string) {
 	if a.Period > b.Period || a.Period == b.Period && l.nodes[a].line > l.nodes[b].line {
 		return
 	}
 	short, long := a.Limit, b.Limit
-	if most(short) >= long.Count && most(long) <= short.Count {
-		l.warn(l.nodes[a], path, "lower it, or leave it out", "never decides: %s is never reached before %s is", limits.Summary(short), limits.Summary(long))
+	if largestCost(short) >= long.Count && largestCost(long) <= short.Count {
+		l.addWarning(l.nodes[a], path, "lower it, or leave it out", "never decides: %s is never reached before %s is", limits.Summary(short), limits.Summary(long))
 		return
 	}
 	// What the short limit lets through in the long period, at most. Shares of
 	// units do not matter here.
-	through := float64(most(short)) + float64(short.Count)*float64(long.Period)/float64(short.Period)
+	through := float64(largestCost(short)) + float64(short.Count)*float64(long.Period)/float64(short.Period)
 	if through <= float64(long.Count) {
-		l.warn(l.nodes[b], path, "lower it, or leave it out", "never decides: %s lets at most %.0f pass in its period", limits.Summary(short), through)
+		l.addWarning(l.nodes[b], path, "lower it, or leave it out", "never decides: %s lets at most %.0f pass in its period", limits.Summary(short), through)
 	}
 }
 
-// finish warns of what can only be told at the end of a domain.
-func (l *linter) finish(d *domain, f *fileSpec) {
+// checkDomain warns of what can only be told at the end of a domain.
+func (l *linter) checkDomain(d *domain, f *fileSpec) {
 	for _, w := range l.wants {
 		if l.names[w.name] == nil {
-			l.warn(l.nodes[w.by], w.path, "", "replaces %q, which no limit of the file is called", w.name)
+			l.addWarning(l.nodes[w.by], w.path, "", "replaces %q, which no limit of the file is called", w.name)
 		}
 	}
 	for _, p := range f.Pools {
 		if d.Pools[p.name] != nil && !l.pools[d.Pools[p.name].Limit.Name] {
-			l.warn(p.node, d.Name, "name it in a limit: pool: "+p.name, "pool %q is not used", p.name)
+			l.addWarning(p.node, d.Name, "name it in a limit: pool: "+p.name, "pool %q is not used", p.name)
 		}
 	}
 }

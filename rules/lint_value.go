@@ -36,35 +36,35 @@ var aliases = map[string]string{
 // descriptor warns of a key that no front end sends, and of a value that no
 // request has.
 func (l *linter) descriptor(spec *descriptorSpec, path string) {
-	l.key(spec.Key, spec.Node.where("key"), path)
+	l.checkKey(spec.Key, spec.Node.valueOrSelf("key"), path)
 	if spec.Value == "" {
 		return
 	}
-	at := spec.Node.where("value")
-	if matches := l.value(spec.Key, spec.Value, at, path); matches && spec.Key == "path" && pattern.Is(spec.Value) &&
-		spec.Node.find("share_threshold") == nil {
-		l.warn(at, path, "add share_threshold: true for one counter, or share_threshold: false to keep one for each",
+	at := spec.Node.valueOrSelf("value")
+	if matches := l.checkValue(spec.Key, spec.Value, at, path); matches && spec.Key == "path" && pattern.Is(spec.Value) &&
+		spec.Node.valueOf("share_threshold") == nil {
+		l.addWarning(at, path, "add share_threshold: true for one counter, or share_threshold: false to keep one for each",
 			"each path that matches %q has its own counter", spec.Value)
 	}
 }
 
-// key warns of a key that is nearly a source, and none.
-func (l *linter) key(key string, n *node, path string) {
+// checkKey warns of a key that is nearly a source, and none.
+func (l *linter) checkKey(key string, n *node, path string) {
 	if key == "" {
 		return
 	}
 	if strings.ContainsAny(key, " \t") || joinsSources(key) {
-		l.warn(n, path, "write one key, and those that follow it beneath descriptors:", "key %q is not one entry", key)
+		l.addWarning(n, path, "write one key, and those that follow it beneath descriptors:", "key %q is not one entry", key)
 		return
 	}
 	if meant := nearestSource(key); meant != "" {
-		l.warn(n, path, fmt.Sprintf("did you mean %q?", meant),
+		l.addWarning(n, path, fmt.Sprintf("did you mean %q?", meant),
 			"no front end sends the key %q by itself, only a caller of the API can", key)
 		return
 	}
 	if word, _, _ := strings.Cut(key, ":"); l.form != nil && (isAddressKey(key) || word == "header" || word == "cookie") {
 		if _, err := l.form(key, "unknown"); err != nil {
-			l.warn(n, path, "", "no front end sends the key %q: %s", key, strings.TrimPrefix(err.Error(), "identity: "))
+			l.addWarning(n, path, "", "no front end sends the key %q: %s", key, strings.TrimPrefix(err.Error(), "identity: "))
 		}
 	}
 }
@@ -85,20 +85,20 @@ func nearestSource(key string) string {
 	word, arg, hasArg := strings.Cut(key, ":")
 	if arg == "" {
 		for _, p := range prefixes {
-			if bare(word) == bare(p) {
+			if bareWord(word) == bareWord(p) {
 				return p + ":NAME"
 			}
 		}
 	}
 	if hasArg {
-		if w := bare(word); w == "claim" || w == "claims" {
+		if w := bareWord(word); w == "claim" || w == "claims" {
 			return "jwt:" + arg
 		}
 		for _, p := range prefixes {
 			if word == p {
 				return ""
 			}
-			if bare(word) == bare(p) || spell.Distance(strings.ToLower(word), p) == 1 {
+			if bareWord(word) == bareWord(p) || spell.Distance(strings.ToLower(word), p) == 1 {
 				return p + ":" + arg
 			}
 		}
@@ -117,13 +117,13 @@ func nearestSource(key string) string {
 		return ""
 	}
 	// client_ip means an address, not client_id.
-	best := aliases[bare(key)]
+	best := aliases[bareWord(key)]
 	for _, s := range sources {
 		switch {
 		case key == s:
 			return ""
 		case best != "":
-		case bare(key) == bare(s), spell.Distance(key, s) == 1 && !slices.Contains(commonWords, key):
+		case bareWord(key) == bareWord(s), spell.Distance(key, s) == 1 && !slices.Contains(commonWords, key):
 			best = s
 		}
 	}
@@ -133,40 +133,40 @@ func nearestSource(key string) string {
 // punctuation is built once: a file of many rules asks for every key.
 var punctuation = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
-// bare returns s in lower case and without punctuation.
-func bare(s string) string { return punctuation.Replace(strings.ToLower(s)) }
+// bareWord returns s in lower case and without punctuation.
+func bareWord(s string) string { return punctuation.Replace(strings.ToLower(s)) }
 
-// value warns of a value, or a pattern of values, of the entry with the given
+// checkValue warns of a value, or a pattern of values, of the entry with the given
 // key, that no request has. It reports whether it found none wrong.
-func (l *linter) value(key, value string, n *node, path string) bool {
-	if msg, hint := l.never(key, value); msg != "" {
-		l.warn(n, path, hint, "the value %q never matches: %s", value, msg)
+func (l *linter) checkValue(key, value string, n *node, path string) bool {
+	if msg, hint := l.explainNoMatch(key, value); msg != "" {
+		l.addWarning(n, path, hint, "the value %q never matches: %s", value, msg)
 		return false
 	}
 	// Of addresses the form was asked, where it is known.
 	if p, err := netip.ParsePrefix(value); err == nil && !(isAddressKey(key) && (l.form != nil || p.Addr().Is6())) {
-		l.warn(n, path, "put it into allow: or deny:, which know CIDR",
+		l.addWarning(n, path, "put it into allow: or deny:, which know CIDR",
 			"the value %q matches this very text, not the addresses in it", value)
 		return false
 	}
 	return true
 }
 
-// listed is value for a value of an allow or deny list, where addresses may be
+// checkListValue is value for a value of an allow or deny list, where addresses may be
 // ranges.
-func (l *linter) listed(key, value string, n *node, path string) {
+func (l *linter) checkListValue(key, value string, n *node, path string) {
 	if isAddressKey(key) {
 		if p, ok := parseRange(value); ok {
-			l.narrow(key, value, p, n, path)
+			l.checkRange(key, value, p, n, path)
 			return
 		}
 	}
-	l.value(key, value, n, path)
+	l.checkValue(key, value, n, path)
 }
 
-// narrow warns of an address range that is within one client: it is never known
+// checkRange warns of an address range that is within one client: it is never known
 // which of the client's addresses a request came from.
-func (l *linter) narrow(key, value string, p netip.Prefix, n *node, path string) {
+func (l *linter) checkRange(key, value string, p netip.Prefix, n *node, path string) {
 	if l.form == nil {
 		return
 	}
@@ -175,7 +175,7 @@ func (l *linter) narrow(key, value string, p netip.Prefix, n *node, path string)
 		return
 	}
 	if client, err := netip.ParsePrefix(form); err == nil && client.Bits() < p.Bits() {
-		l.warn(n, path, fmt.Sprintf("write %s", form),
+		l.addWarning(n, path, fmt.Sprintf("write %s", form),
 			"%q never matches: an address of that kind is counted as %s", value, form)
 	}
 }
@@ -202,9 +202,9 @@ func parseRange(s string) (netip.Prefix, bool) {
 // clientPrefixes are what values of client begin with.
 var clientPrefixes = []string{"user:", "api_key:", "address:"}
 
-// never says why no request has a value that fits the pattern, and what to write;
+// explainNoMatch says why no request has a value that fits the pattern, and what to write;
 // "" if one may.
-func (l *linter) never(key, value string) (msg, hint string) {
+func (l *linter) explainNoMatch(key, value string) (msg, hint string) {
 	switch {
 	case strings.TrimSpace(value) != value:
 		return "it begins or ends with a space", "leave the space out"

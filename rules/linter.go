@@ -25,15 +25,15 @@ type want struct {
 	path string
 }
 
-// linter returns the linter of a file.
-func (c *compiler) linter() *linter {
+// newLinter returns the linter of a file.
+func (c *compiler) newLinter() *linter {
 	return &linter{report: c.report, warns: c.lints, form: c.opt.EntryForm, nodes: c.nodes,
 		names: map[string]*limits.Limit{}, pools: map[string]bool{}}
 }
 
-// warn reports a warning at n, if the linter warns.
-func (l *linter) warn(n *node, path, hint, format string, args ...any) {
+// addWarning reports a warning at n, if the linter warns.
+func (l *linter) addWarning(n *node, path, hint, format string, args ...any) {
 	if l.warns {
-		l.report.warn(n, path, hint, format, args...)
+		l.report.addWarning(n, path, hint, format, args...)
 	}
 }

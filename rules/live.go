@@ -113,18 +113,18 @@ func (l *Live) Changed() <-chan struct{} {
 
 // Reload reads the files now and puts them in use if they have no fault. Else
 // it returns the faults, and the last good set stays. Counters go on.
-func (l *Live) Reload() error { return l.load(true) }
+func (l *Live) Reload() error { return l.loadFiles(true) }
 
-// load reads the files. Unless forced it does nothing if they are as they were
+// loadFiles reads the files. Unless forced it does nothing if they are as they were
 // at the last attempt.
-func (l *Live) load(force bool) error {
+func (l *Live) loadFiles(force bool) error {
 	if l.paths == nil {
 		return nil // fixed
 	}
 	l.reload.Lock()
 	defer l.reload.Unlock()
 	sources, err := readAll(l.paths, l.opt)
-	seen := hash(sources)
+	seen := hashSources(sources)
 	if err != nil {
 		seen = err.Error()
 	}
@@ -137,7 +137,7 @@ func (l *Live) load(force bool) error {
 		next, err = compile(sources, l.opt)
 	}
 	if err != nil {
-		l.failed(err)
+		l.recordFailure(err)
 		return err
 	}
 	var begun []limits.Restart
@@ -153,7 +153,7 @@ func (l *Live) load(force bool) error {
 	return nil
 }
 
-func (l *Live) failed(err error) {
+func (l *Live) recordFailure(err error) {
 	l.mu.Lock()
 	l.status.Err, l.status.FailedAt = err, time.Now()
 	l.status.Failures++

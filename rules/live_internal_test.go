@@ -26,7 +26,7 @@ func TestLookAtUnchangedFiles(t *testing.T) {
 	}
 	look := func(successes, failures uint64) {
 		t.Helper()
-		_ = live.load(false)
+		_ = live.loadFiles(false)
 		if s := live.Status(); s.Successes != successes || s.Failures != failures {
 			t.Errorf("%d successes, %d failures, want %d, %d", s.Successes, s.Failures, successes, failures)
 		}
@@ -81,14 +81,14 @@ func TestReloadIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	logged("opened", `level=INFO msg="rules loaded"`, `level=WARN msg="rules warning"`)
-	_ = live.load(false)
+	_ = live.loadFiles(false)
 	logged("looked at")
 	_ = live.Reload()
 	logged("asked", `level=INFO msg="rules reloaded, unchanged"`)
 	write("domain: [")
-	_ = live.load(false)
+	_ = live.loadFiles(false)
 	logged("broken", "level=ERROR")
 	write(good)
-	_ = live.load(false)
+	_ = live.loadFiles(false)
 	logged("mended", `level=INFO msg="rules reloaded, unchanged"`)
 }

@@ -47,7 +47,7 @@ func Check(paths []string, opt Options) (*limits.Set, Errors) {
 	if err != nil {
 		return nil, Errors{{File: strings.Join(paths, ", "), Msg: err.Error()}}
 	}
-	return check(sources, opt, true)
+	return compileSources(sources, opt, true)
 }
 
 // source is a file and what it holds.
@@ -56,8 +56,8 @@ type source struct {
 	text []byte
 }
 
-// hash identifies the contents of sources.
-func hash(sources []source) string {
+// hashSources identifies the contents of sources.
+func hashSources(sources []source) string {
 	h := sha256.New()
 	for _, s := range sources {
 		fmt.Fprintf(h, "%d %s %d\n", len(s.name), s.name, len(s.text))
@@ -72,7 +72,7 @@ func readAll(paths []string, opt Options) ([]source, error) {
 	}
 	var sources []source
 	for _, path := range paths {
-		files, err := expand(path, opt.MaxFiles)
+		files, err := expandPath(path, opt.MaxFiles)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +87,8 @@ func readAll(paths []string, opt Options) ([]source, error) {
 	return sources, nil
 }
 
-// expand returns the files that path stands for, sorted.
-func expand(path string, max int) ([]string, error) {
+// expandPath returns the files that path stands for, sorted.
+func expandPath(path string, max int) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w%s", err, seenFrom(path))
@@ -153,11 +153,11 @@ type loaded struct {
 
 // compile makes a set of sources. The error is Errors.
 func compile(sources []source, opt Options) (loaded, error) {
-	set, errs := check(sources, opt, true)
+	set, errs := compileSources(sources, opt, true)
 	if set == nil {
 		return loaded{}, errs
 	}
-	l := loaded{set: set, hash: hash(sources), files: len(sources)}
+	l := loaded{set: set, hash: hashSources(sources), files: len(sources)}
 	for _, r := range set.Rules() {
 		if r.File != "" {
 			l.rules++
@@ -167,34 +167,34 @@ func compile(sources []source, opt Options) (loaded, error) {
 	return l, nil
 }
 
-// check makes a set of sources, and returns all faults and warnings. The set is nil if
+// compileSources makes a set of sources, and returns all faults and warnings. The set is nil if
 // there is a fault. lint asks for warnings of what is allowed and yet likely wrong.
-func check(sources []source, opt Options, lint bool) (*limits.Set, Errors) {
+func compileSources(sources []source, opt Options, lint bool) (*limits.Set, Errors) {
 	r := &report{}
 	c := newCompiler(r, opt, lint)
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
 		r.file = s.name
 		before := r.faults
-		n := r.parse(s.text, &opt)
+		n := r.parseDocument(s.text, &opt)
 		if n == nil {
 			if r.faults == before {
-				c.bad(nil, "", "begin the file with domain: and a name", noDomain)
+				c.addFault(nil, "", "begin the file with domain: and a name", noDomain)
 			}
 			continue
 		}
 		if kind, hint := otherFile(n); kind != "" {
-			r.bad(n, "", hint, "this file is %s, not rules", kind)
+			r.addFault(n, "", hint, "this file is %s, not rules", kind)
 			continue
 		}
 		spec := new(fileSpec)
 		d.path = ""
-		d.value(n, reflect.ValueOf(spec).Elem(), "a rules file")
+		d.fillValue(n, reflect.ValueOf(spec).Elem(), "a rules file")
 		if spec.Node != nil {
-			c.file(spec)
+			c.compileFile(spec)
 		}
 	}
-	errs := r.done()
+	errs := r.sortedErrors()
 	if r.faults > 0 {
 		return nil, errs
 	}

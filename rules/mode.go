@@ -12,29 +12,29 @@ import (
 func (b *builder) setHeadroom(w *weir.Limit) {
 	for p, r := range b.s.Headroom {
 		if r.isPercent && r.percent == 100 {
-			b.wrong("headroom", "keep less", "headroom of 100%% leaves nothing to priority %d", p)
+			b.addSettingFault("headroom", "keep less", "headroom of 100%% leaves nothing to priority %d", p)
 			continue
 		}
-		w.Headroom = append(w.Headroom, r.of(cmp.Or(w.Burst, w.Count)))
+		w.Headroom = append(w.Headroom, r.unitsOf(cmp.Or(w.Burst, w.Count)))
 	}
 }
 
-// ban sets the limit on refusals.
-func (b *builder) ban(w *weir.Limit) {
+// setBanLimit sets the limit on refusals.
+func (b *builder) setBanLimit(w *weir.Limit) {
 	s := b.s.Ban
 	if s == nil {
 		return
 	}
 	if s.After < 1 || s.For == nil || *s.For == 0 {
-		b.wrong("ban", "write ban: {after: 5, for: 15m}", "a ban needs after, the number of refusals, and for, how long it lasts")
+		b.addSettingFault("ban", "write ban: {after: 5, for: 15m}", "a ban needs after, the number of refusals, and for, how long it lasts")
 		return
 	}
 	a := b.algorithms["lockout"]
 	if a == nil {
-		b.wrong("ban", "", "a ban needs the algorithm lockout, which is not among Options.Algorithms")
+		b.addSettingFault("ban", "", "a ban needs the algorithm lockout, which is not among Options.Algorithms")
 		return
 	}
-	if !b.named(b.spec.Node, b.path, w.Name+" ban", w.Scope) {
+	if !b.checkNames(b.spec.Node, b.path, w.Name+" ban", w.Scope) {
 		b.faults++
 		return
 	}
@@ -43,5 +43,5 @@ func (b *builder) ban(w *weir.Limit) {
 
 // isShadow reports whether a limit of the rule only counts what it would refuse.
 func isShadow(s *settings, r *limits.Rule) bool {
-	return deref(s.Mode, "hard") == "shadow" || r != nil && r.Shadow
+	return valueOr(s.Mode, "hard") == "shadow" || r != nil && r.Shadow
 }

@@ -42,24 +42,24 @@ type pair struct {
 	merged bool
 }
 
-// find returns the value of key, nil if there is none.
-func (n *node) find(key string) *node {
-	if p := n.pair(key); p != nil {
+// valueOf returns the value of key, nil if there is none.
+func (n *node) valueOf(key string) *node {
+	if p := n.findPair(key); p != nil {
 		return p.value
 	}
 	return nil
 }
 
-// where returns the value of key, or n itself if there is none: the place to
+// valueOrSelf returns the value of key, or n itself if there is none: the place to
 // point at when key is at fault.
-func (n *node) where(key string) *node {
-	if v := n.find(key); v != nil {
+func (n *node) valueOrSelf(key string) *node {
+	if v := n.valueOf(key); v != nil {
 		return v
 	}
 	return n
 }
 
-func (n *node) pair(key string) *pair {
+func (n *node) findPair(key string) *pair {
 	if n == nil || n.kind != mapping {
 		return nil
 	}
@@ -71,8 +71,8 @@ func (n *node) pair(key string) *pair {
 	return nil
 }
 
-// bool11 reads the booleans of YAML 1.1.
-func bool11(s string) (value, ok bool) {
+// parseBool11 reads the booleans of YAML 1.1.
+func parseBool11(s string) (value, ok bool) {
 	switch s {
 	case "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON":
 		return true, true

@@ -24,22 +24,22 @@ func formNamed(word string) params.Form {
 	return params.Strict
 }
 
-// params sets what only some algorithms know.
-func (b *builder) params(w *weir.Limit) {
+// setParams sets what only some algorithms know.
+func (b *builder) setParams(w *weir.Limit) {
 	s := &b.s
-	w.Burst = deref(s.Burst, 0)
+	w.Burst = valueOr(s.Burst, 0)
 	if s.Burst != nil && *s.Burst == 0 {
-		b.wrong("burst", "leave it out", "burst must be at least 1")
+		b.addSettingFault("burst", "leave it out", "burst must be at least 1")
 	}
-	w.Precision = int(min(deref(s.Precision, 0), 1<<30))
-	w.Phase = time.Duration(deref(s.Phase, 0))
-	w.MaxDelay = time.Duration(deref(s.MaxDelay, 0))
-	w.Free = deref(s.Free, 0)
-	w.MaxLog = deref(s.MaxLog, 0)
+	w.Precision = int(min(valueOr(s.Precision, 0), 1<<30))
+	w.Phase = time.Duration(valueOr(s.Phase, 0))
+	w.MaxDelay = time.Duration(valueOr(s.MaxDelay, 0))
+	w.Free = valueOr(s.Free, 0)
+	w.MaxLog = valueOr(s.MaxLog, 0)
 	if s.Form != nil {
 		w.Form = formNamed(*s.Form)
 	}
-	b.anchor(w)
+	b.setAnchor(w)
 	if k := s.Sketch; k != nil {
 		w.Sketch = params.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<30)), Depth: int(min(k.Depth, 1<<20)),
 			BloomBits: k.BloomBits, BloomHashes: int(min(k.BloomHashes, 1<<20)), Generations: int(min(k.Generations, 1<<20))}
@@ -49,31 +49,31 @@ func (b *builder) params(w *weir.Limit) {
 	}
 }
 
-// anchor sets where windows begin.
-func (b *builder) anchor(w *weir.Limit) {
+// setAnchor sets where windows begin.
+func (b *builder) setAnchor(w *weir.Limit) {
 	s := &b.s
-	switch deref(s.Anchor, "") {
+	switch valueOr(s.Anchor, "") {
 	case "first_request":
 		w.Anchor = params.AnchorFirst
 	case "calendar":
 		w.Anchor = params.AnchorCalendar
 		unit, ok := calendars[w.Period]
 		if w.Calendar = unit; !ok {
-			b.wrong("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))
+			b.addSettingFault("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))
 		}
 	}
 	if s.TimeZone == nil {
 		return
 	}
 	if w.Anchor != params.AnchorCalendar {
-		if _, own := where(b.layers, "time_zone"); own {
-			b.wrong("time_zone", "add anchor: calendar, or leave it out", "time_zone is for anchor: calendar")
+		if _, own := findSetting(b.layers, "time_zone"); own {
+			b.addSettingFault("time_zone", "add anchor: calendar, or leave it out", "time_zone is for anchor: calendar")
 		}
 		return
 	}
 	zone, err := time.LoadLocation(*s.TimeZone)
 	if err != nil || *s.TimeZone == "Local" {
-		b.wrong("time_zone", "write it like Europe/Berlin", "unknown time zone %q", *s.TimeZone)
+		b.addSettingFault("time_zone", "write it like Europe/Berlin", "unknown time zone %q", *s.TimeZone)
 		return
 	}
 	w.Location = zone

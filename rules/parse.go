@@ -9,20 +9,20 @@ import (
 	"github.com/weirlimit/weir/internal/yamldoc"
 )
 
-// parse reads the document of src. It returns nil when there is none, or when it reported a fault.
-func (r *report) parse(src []byte, opt *Options) *node {
+// parseDocument reads the document of src. It returns nil when there is none, or when it reported a fault.
+func (r *report) parseDocument(src []byte, opt *Options) *node {
 	if len(src) > opt.MaxBytes {
-		r.bad(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", opt.MaxBytes)
+		r.addFault(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", opt.MaxBytes)
 		return nil
 	}
 	if at := invalidText(src); at >= 0 {
 		line, column := bytes.Count(src[:at], []byte("\n"))+1, at-bytes.LastIndexByte(src[:at], '\n')
-		r.add(&Error{Line: line, Column: column, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
+		r.addError(&Error{Line: line, Column: column, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
 		return nil
 	}
 	doc, fault := yamldoc.Read(src)
 	if fault != nil {
-		r.add(&Error{Line: fault.Line, Column: fault.Column, Msg: fault.Msg, Hint: fault.Hint})
+		r.addError(&Error{Line: fault.Line, Column: fault.Column, Msg: fault.Msg, Hint: fault.Hint})
 		return nil
 	}
 	if doc == nil {
@@ -58,40 +58,40 @@ type converter struct {
 	failed  bool
 }
 
-// fail reports a fault that ends the conversion.
-func (c *converter) fail(at *yaml.Node, hint, format string, args ...any) *node {
-	n := c.nodeOf(at, null)
+// failAtNode reports a fault that ends the conversion.
+func (c *converter) failAtNode(at *yaml.Node, hint, format string, args ...any) *node {
+	n := c.newNodeAt(at, null)
 	if !c.failed {
-		c.bad(n, "", hint, format, args...)
+		c.addFault(n, "", hint, format, args...)
 	}
 	c.failed = true
 	return n
 }
 
-// nodeOf returns a new node of kind k where at stands.
-func (c *converter) nodeOf(at *yaml.Node, k kind) *node {
+// newNodeAt returns a new node of kind k where at stands.
+func (c *converter) newNodeAt(at *yaml.Node, k kind) *node {
 	return &node{kind: k, file: c.file, line: at.Line, col: at.Column, size: 1}
 }
 
-// grow counts child as a part of n, and fails when the document with all its
+// countChild counts child as a part of n, and fails when the document with all its
 // aliases written out is larger than it may be.
-func (c *converter) grow(n, child *node, at *yaml.Node) {
+func (c *converter) countChild(n, child *node, at *yaml.Node) {
 	n.size += child.size
 	if n.size > c.opt.MaxNodes {
-		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.opt.MaxNodes)
+		c.failAtNode(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.opt.MaxNodes)
 	}
 }
 
 func (c *converter) convert(at *yaml.Node, depth int) *node {
 	if c.failed {
-		return c.nodeOf(at, null)
+		return c.newNodeAt(at, null)
 	}
 	if depth > c.opt.MaxDepth {
-		return c.fail(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.opt.MaxDepth)
+		return c.failAtNode(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.opt.MaxDepth)
 	}
 	if at.Kind == yaml.AliasNode {
 		if n, begun := c.anchors[at.Alias]; begun && n == nil {
-			return c.fail(at, "", "*%s stands within what it means", at.Value)
+			return c.failAtNode(at, "", "*%s stands within what it means", at.Value)
 		}
 		return c.convert(at.Alias, depth)
 	}
@@ -110,26 +110,26 @@ func (c *converter) convert(at *yaml.Node, depth int) *node {
 // convertNode converts what is no alias.
 func (c *converter) convertNode(at *yaml.Node, depth int) *node {
 	if at.Style&yaml.TaggedStyle != 0 && at.Tag != "!!str" {
-		return c.fail(at, "leave it out", "tag %s is not known here", at.Tag)
+		return c.failAtNode(at, "leave it out", "tag %s is not known here", at.Tag)
 	}
 	switch at.Kind {
 	case yaml.MappingNode:
-		n := c.nodeOf(at, mapping)
+		n := c.newNodeAt(at, mapping)
 		for i := 0; i+1 < len(at.Content); i += 2 {
-			c.pair(n, at.Content[i], at.Content[i+1], depth+1)
+			c.addPair(n, at.Content[i], at.Content[i+1], depth+1)
 		}
 		n.dropMerged()
 		return n
 	case yaml.SequenceNode:
-		n := c.nodeOf(at, list)
+		n := c.newNodeAt(at, list)
 		for _, v := range at.Content {
 			item := c.convert(v, depth+1)
 			n.items = append(n.items, item)
-			c.grow(n, item, v)
+			c.countChild(n, item, v)
 		}
 		return n
 	}
-	n := c.nodeOf(at, scalar)
+	n := c.newNodeAt(at, scalar)
 	n.text = at.Value
 	n.quoted = at.Style != 0
 	if !n.quoted && isNull(n.text) {
@@ -138,11 +138,11 @@ func (c *converter) convertNode(at *yaml.Node, depth int) *node {
 	return n
 }
 
-// pair adds a key and its value to the mapping n, or what a merge key stands
+// addPair adds a key and its value to the mapping n, or what a merge key stands
 // for.
-func (c *converter) pair(n *node, key, value *yaml.Node, depth int) {
+func (c *converter) addPair(n *node, key, value *yaml.Node, depth int) {
 	if key.Value == "<<" && key.Kind == yaml.ScalarNode && key.Style == 0 {
-		c.merge(n, c.convert(value, depth), value)
+		c.mergeKeys(n, c.convert(value, depth), value)
 		return
 	}
 	k, v := c.convert(key, depth), c.convert(value, depth)
@@ -150,31 +150,31 @@ func (c *converter) pair(n *node, key, value *yaml.Node, depth int) {
 		return
 	}
 	if k.kind == list || k.kind == mapping {
-		c.fail(key, "", "a key must be a word")
+		c.failAtNode(key, "", "a key must be a word")
 		return
 	}
 	n.pairs = append(n.pairs, pair{key: k, value: v, name: k.text})
-	c.grow(n, v, value)
-	c.grow(n, k, key)
+	c.countChild(n, v, value)
+	c.countChild(n, k, key)
 }
 
-// merge adds to n the keys of from, marked as merged.
-func (c *converter) merge(n, from *node, at *yaml.Node) {
+// mergeKeys adds to n the keys of from, marked as merged.
+func (c *converter) mergeKeys(n, from *node, at *yaml.Node) {
 	switch from.kind {
 	case list:
 		for _, f := range from.items {
-			c.merge(n, f, at)
+			c.mergeKeys(n, f, at)
 		}
 		return
 	case mapping:
 	default:
-		c.fail(at, "write <<: *name", "<< merges a block of keys, not %s", from.kind)
+		c.failAtNode(at, "write <<: *name", "<< merges a block of keys, not %s", from.kind)
 		return
 	}
 	for _, p := range from.pairs {
 		p.merged = true
 		n.pairs = append(n.pairs, p)
-		c.grow(n, p.value, at)
+		c.countChild(n, p.value, at)
 		if n.size++; c.failed {
 			return
 		}

@@ -12,14 +12,14 @@ import (
 // together: events and metrics carry all three, and an event has a bound.
 const MaxNames = 1536
 
-// named reports whether the names of a limit are within MaxNames, and reports a fault if
+// checkNames reports whether the names of a limit are within MaxNames, and reports a fault if
 // they are not.
-func (c *compiler) named(at *node, path, name, scope string) bool {
+func (c *compiler) checkNames(at *node, path, name, scope string) bool {
 	size := len(c.domain.Name) + len(scope) + len(name)
 	if size <= MaxNames {
 		return true
 	}
-	c.bad(at, path[:min(len(path), maxShown)], "give shorter keys and values, and the limit a name", "the names of the limit (its domain, path and own) have %d bytes together: at most %d fit into its events and metrics", size, MaxNames)
+	c.addFault(at, path[:min(len(path), maxShown)], "give shorter keys and values, and the limit a name", "the names of the limit (its domain, path and own) have %d bytes together: at most %d fit into its events and metrics", size, MaxNames)
 	return false
 }
 
@@ -34,8 +34,8 @@ func legible(s string) string {
 // maxShown is how many bytes of a path that is too long are shown.
 const maxShown = 80
 
-// join puts a step behind a path.
-func join(path, step string) string {
+// joinPath puts a step behind a path.
+func joinPath(path, step string) string {
 	if path == "" || step == "" {
 		return path + step
 	}

@@ -35,41 +35,41 @@ func (b *builder) rateQuietly() period.Rate {
 	return r
 }
 
-// rate returns how many per what.
-func (b *builder) rate(a weir.Algorithm) (period.Rate, bool) {
+// readRate returns how many per what.
+func (b *builder) readRate(a weir.Algorithm) (period.Rate, bool) {
 	s := b.spec
 	r := b.rateQuietly()
 	leases := a.Traits()&weir.Leases != 0
 	before := b.faults
 	if s.Limit != nil && s.RequestsPerUnit != nil {
-		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")
+		b.addSettingFault("limit", "keep one of them", "both limit and requests_per_unit")
 	}
 	if s.Limit == nil && s.RequestsPerUnit == nil {
 		if !hasNumber(s.Node) {
-			b.wrong("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
+			b.addSettingFault("unit", "write limit: 100/minute, or unit and requests_per_unit", "the limit does not say how many")
 		}
 		b.faults++
 	}
-	b.unit(leases)
+	b.checkUnit(leases)
 	if s.UnitMultiplier != nil && *s.UnitMultiplier == 0 {
-		b.wrong("unit_multiplier", "leave it out, or write 1", "unit_multiplier must be at least 1")
+		b.addSettingFault("unit_multiplier", "leave it out, or write 1", "unit_multiplier must be at least 1")
 	}
 	if r.Period > weir.MaxPeriod {
-		b.wrong("unit_multiplier", "", "the period is longer than ten years")
+		b.addSettingFault("unit_multiplier", "", "the period is longer than ten years")
 	}
 	if leases {
 		if b.s.TTL != nil {
 			r.Period = time.Duration(*b.s.TTL)
 		}
 		if b.s.TTL == nil && s.Limit != nil && s.Limit.Period > 0 {
-			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, period.FormatTTL(r.Period)),
+			b.addWarning(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, period.FormatTTL(r.Period)),
 				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, period.FormatTTL(r.Period))
 		}
 		if r.Period == 0 {
-			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
+			b.addSettingFault("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
 		}
 	} else if r.Period == 0 && r.Count > 0 && b.faults == before {
-		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
+		b.addSettingFault("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
 	}
 	return r, b.faults == before
 }
@@ -85,13 +85,13 @@ func hasNumber(n *node) bool {
 	return false
 }
 
-// unit checks that the period is given once, in a way that exists.
-func (b *builder) unit(leases bool) {
+// checkUnit checks that the period is given once, in a way that exists.
+func (b *builder) checkUnit(leases bool) {
 	s := b.spec
 	if s.Unit != nil && *s.Unit < 0 {
-		text := textOf(s.Node.find("unit"))
+		text := scalarText(s.Node.valueOf("unit"))
 		b.faults++
-		b.bad(s.Node.where("unit"), b.path, didYouMean(text, period.Units), "unknown unit %q", text)
+		b.addFault(s.Node.valueOrSelf("unit"), b.path, didYouMean(text, period.Units), "unknown unit %q", text)
 	}
 	ways := 0
 	for _, is := range []bool{s.Unit != nil, s.Period != nil, s.Limit != nil && s.Limit.Period > 0, leases && b.s.TTL != nil} {
@@ -100,15 +100,15 @@ func (b *builder) unit(leases bool) {
 		}
 	}
 	if ways > 1 {
-		b.wrong("period", "keep one of them", "the period is given %d times: by unit, period, limit or ttl", ways)
+		b.addSettingFault("period", "keep one of them", "the period is given %d times: by unit, period, limit or ttl", ways)
 	}
 }
 
-// tag names a limit of a list that has no name, by its period.
-func (b *builder) tag() string {
+// nameByPeriod names a limit of a list that has no name, by its period.
+func (b *builder) nameByPeriod() string {
 	r := b.rateQuietly()
 	if r.Period == 0 {
-		return deref(b.s.Algorithm, "limit")
+		return valueOr(b.s.Algorithm, "limit")
 	}
 	return FormatPeriod(r.Period)
 }

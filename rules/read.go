@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/period"
 )
 
-func (s *span) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a duration such as 10m")
+func (s *span) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a duration such as 10m")
 	if !ok || text == "0" || text == "0s" {
 		return
 	}
@@ -23,14 +23,14 @@ func (s *span) read(d *decoder, n *node, name string) {
 	*s = span(p)
 }
 
-func (s *autoSpan) read(d *decoder, n *node, name string) {
+func (s *autoSpan) readNode(d *decoder, n *node, name string) {
 	if n.text != "auto" {
-		(*span)(s).read(d, n, name)
+		(*span)(s).readNode(d, n, name)
 	}
 }
 
-func (u *unitWord) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a unit such as minute")
+func (u *unitWord) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a unit such as minute")
 	if !ok {
 		return
 	}
@@ -44,8 +44,8 @@ func (u *unitWord) read(d *decoder, n *node, name string) {
 	*u = unitWord(p)
 }
 
-func (p *percent) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a share such as 10%")
+func (p *percent) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a share such as 10%")
 	if !ok {
 		return
 	}
@@ -57,8 +57,8 @@ func (p *percent) read(d *decoder, n *node, name string) {
 	*p = percent(v)
 }
 
-func (s *share) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a number of units or a share such as 10%")
+func (s *share) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a number of units or a share such as 10%")
 	if !ok {
 		return
 	}
@@ -73,37 +73,37 @@ func (s *share) read(d *decoder, n *node, name string) {
 		s.percent, s.isPercent = p, true
 		return
 	}
-	s.units = d.int(n, name)
+	s.units = d.readInt(n, name)
 }
 
-func (r *rateText) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a limit such as 100/minute")
+func (r *rateText) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a limit such as 100/minute")
 	if !ok {
 		return
 	}
 	v, err := period.ParseRate(text)
 	switch {
 	case err != nil:
-		d.rate(n, name, text, err)
+		d.addRateFault(n, name, text, err)
 		v = period.Rate{Count: 1, Period: time.Second}
 	case v.Count < 0:
-		d.bad(n, d.path, "0 refuses everything, unlimited limits nothing", "%s: %q is less than 0", name, text)
+		d.addFault(n, d.path, "0 refuses everything, unlimited limits nothing", "%s: %q is less than 0", name, text)
 		v.Count = 1
 	case v.Count > weir.MaxCost:
-		d.bad(n, d.path, fmt.Sprintf("give at most %d", int64(weir.MaxCost)), "%s: %d is more than can be counted", name, v.Count)
+		d.addFault(n, d.path, fmt.Sprintf("give at most %d", int64(weir.MaxCost)), "%s: %d is more than can be counted", name, v.Count)
 		v.Count = 1
 	}
 	r.Rate = v
 }
 
-// rate reports text that is no rate, with what was meant.
-func (d *decoder) rate(n *node, name, text string, err error) {
+// addRateFault reports text that is no rate, with what was meant.
+func (d *decoder) addRateFault(n *node, name, text string, err error) {
 	if rate, words, hint := afterRate(text); rate != "" {
-		d.bad(n, d.path, fmt.Sprintf("write %s; %s", rate, hint), "%s: %q does not belong here", name, words)
+		d.addFault(n, d.path, fmt.Sprintf("write %s; %s", rate, hint), "%s: %q does not belong here", name, words)
 		return
 	}
 	if meant := period.MeantRate(text); meant != "" {
-		d.bad(n, d.path, "write "+meant, "%s: %q is not a limit", name, text)
+		d.addFault(n, d.path, "write "+meant, "%s: %q is not a limit", name, text)
 		return
 	}
 	d.because(n, name, err)
@@ -138,50 +138,50 @@ func afterRate(text string) (rate, words, hint string) {
 	return rate, strings.Join(fields[at:], " "), strings.Join(hints, ", ")
 }
 
-func (w *words) read(d *decoder, n *node, name string) {
+func (w *words) readNode(d *decoder, n *node, name string) {
 	items := []*node{n}
 	if n.kind == list {
 		// An empty list is not the same as none: it takes the place of another.
 		items, *w = n.items, make(words, 0, len(n.items))
 	}
 	for _, item := range items {
-		if text := d.text(item, name); text != "" {
+		if text := d.readText(item, name); text != "" {
 			*w = append(*w, word{text, item})
 		}
 	}
 }
 
-func (l *limitSpec) read(d *decoder, n *node, name string) {
+func (l *limitSpec) readNode(d *decoder, n *node, name string) {
 	if n.kind == list {
-		d.bad(n, d.path, "write limits for several", "%s must be one limit, not a list", name)
+		d.addFault(n, d.path, "write limits for several", "%s must be one limit, not a list", name)
 		return
 	}
 	if n.kind != scalar {
-		d.block(n, reflect.ValueOf(l).Elem(), name)
+		d.fillBlock(n, reflect.ValueOf(l).Elem(), name)
 		return
 	}
 	l.Node = n
 	if l.Unlimited = n.text == "unlimited"; !l.Unlimited {
 		l.Limit = new(rateText)
-		l.Limit.read(d, n, name)
+		l.Limit.readNode(d, n, name)
 	}
 }
 
-func (l *limitList) read(d *decoder, n *node, name string) {
+func (l *limitList) readNode(d *decoder, n *node, name string) {
 	items := []*node{n}
 	if n.kind == list {
 		items = n.items
 	}
 	for _, item := range items {
 		spec := new(limitSpec)
-		spec.read(d, item, name)
+		spec.readNode(d, item, name)
 		if spec.Node != nil {
 			*l = append(*l, spec)
 		}
 	}
 }
 
-func (r *names) read(d *decoder, n *node, name string) {
+func (r *names) readNode(d *decoder, n *node, name string) {
 	if n.kind != list {
 		if n.kind != null {
 			d.mismatch(n, name, "a list of names")
@@ -189,77 +189,77 @@ func (r *names) read(d *decoder, n *node, name string) {
 		return
 	}
 	for _, item := range n.items {
-		text := item.where("name")
+		text := item.valueOrSelf("name")
 		for _, p := range item.pairs {
 			if p.name != "name" {
 				d.unknown(&p, &fieldSet{names: []string{"name"}})
 			}
 		}
 		if text.kind != scalar || text.text == "" {
-			d.bad(item, d.path, "write - name: the_limit", "replaces has an entry without a name")
+			d.addFault(item, d.path, "write - name: the_limit", "replaces has an entry without a name")
 			continue
 		}
 		*r = append(*r, text.text)
 	}
 }
 
-func (t *tiersSpec) read(d *decoder, n *node, name string) {
+func (t *tiersSpec) readNode(d *decoder, n *node, name string) {
 	for _, p := range n.pairs {
-		if p.name != "limits" && p.value.kind == scalar && n.find("limits") == nil && !strings.EqualFold(p.name, "by") {
+		if p.name != "limits" && p.value.kind == scalar && n.valueOf("limits") == nil && !strings.EqualFold(p.name, "by") {
 			if _, err := period.ParseRate(p.value.text); err == nil {
-				d.bad(p.key, d.path, formHint(name, n), "the limit of the tier %q stands beside limits:, not beneath it", clipped(p.name))
+				d.addFault(p.key, d.path, formHint(name, n), "the limit of the tier %q stands beside limits:, not beneath it", clipped(p.name))
 				return
 			}
 		}
 	}
-	d.block(n, reflect.ValueOf(t).Elem(), name)
+	d.fillBlock(n, reflect.ValueOf(t).Elem(), name)
 }
 
-func (p *poolSpec) read(d *decoder, n *node, name string) {
+func (p *poolSpec) readNode(d *decoder, n *node, name string) {
 	if n.kind == scalar && !strings.ContainsAny(n.text, "/ ") {
 		p.ref = n.text
 		return
 	}
 	p.limit = new(limitSpec)
-	p.limit.read(d, n, name)
+	p.limit.readNode(d, n, name)
 }
 
-func (c *consistencySpec) read(d *decoder, n *node, name string) {
+func (c *consistencySpec) readNode(d *decoder, n *node, name string) {
 	if n.kind == scalar {
 		n = &node{kind: mapping, file: n.file, line: n.line, col: n.col,
 			pairs: []pair{{key: n, value: n, name: "mode"}}}
 		name = "consistency"
 	}
-	d.block(n, reflect.ValueOf(c).Elem(), name)
+	d.fillBlock(n, reflect.ValueOf(c).Elem(), name)
 }
 
-func (m *metadataSpec) read(d *decoder, n *node, name string) {
+func (m *metadataSpec) readNode(d *decoder, n *node, name string) {
 	if n.kind != null && n.kind != mapping {
-		d.bad(n, d.path, "", "bad metadata: it must be a block of keys, not %s", n.kind)
+		d.addFault(n, d.path, "", "bad metadata: it must be a block of keys, not %s", n.kind)
 	}
 }
 
-func (o *ordered[T]) read(d *decoder, n *node, name string) {
+func (o *ordered[T]) readNode(d *decoder, n *node, name string) {
 	switch n.kind {
 	case mapping:
 	case null:
-		d.empty(n, name)
+		d.addEmptyFault(n, name)
 	default:
-		d.bad(n, d.path, blockHint(name), "%s must be a block of keys, not %s", name, n.kind)
+		d.addFault(n, d.path, blockHint(name), "%s must be a block of keys, not %s", name, n.kind)
 	}
 	seen := make(map[string]int, len(n.pairs))
 	for _, p := range n.pairs {
 		if line, ok := seen[p.name]; ok {
-			d.bad(p.key, d.path, "keep one of them", "%s: %q is already in line %d", name, p.name, line)
+			d.addFault(p.key, d.path, "keep one of them", "%s: %q is already in line %d", name, p.name, line)
 			continue
 		}
 		if p.name == "" {
-			d.bad(p.key, d.path, "", "%s: empty key", name)
+			d.addFault(p.key, d.path, "", "%s: empty key", name)
 			continue
 		}
 		seen[p.name] = p.key.line
 		k := keyed[T]{name: p.name, node: p.key}
-		d.value(p.value, reflect.ValueOf(&k.value).Elem(), name+" "+p.name)
+		d.fillValue(p.value, reflect.ValueOf(&k.value).Elem(), name+" "+p.name)
 		*o = append(*o, k)
 	}
 }

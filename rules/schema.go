@@ -263,22 +263,22 @@ type (
 	}
 )
 
-// step returns what the file adds to the paths of what is in it.
-func (*fileSpec) step(n *node) string {
-	if domain := textOf(n.find("domain")); domain != "" {
+// pathStepOf returns what the file adds to the paths of what is in it.
+func (*fileSpec) pathStepOf(n *node) string {
+	if domain := scalarText(n.valueOf("domain")); domain != "" {
 		return quoteStep(domain)
 	}
 	return ""
 }
 
-func (*descriptorSpec) step(n *node) string {
-	if textOf(n.find("key")) == "" {
+func (*descriptorSpec) pathStepOf(n *node) string {
+	if scalarText(n.valueOf("key")) == "" {
 		return ""
 	}
-	return pathStep(textOf(n.find("key")), textOf(n.find("value")))
+	return pathStep(scalarText(n.valueOf("key")), scalarText(n.valueOf("value")))
 }
 
-func textOf(n *node) string {
+func scalarText(n *node) string {
 	if n == nil || n.kind != scalar {
 		return ""
 	}

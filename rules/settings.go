@@ -26,8 +26,8 @@ type layer struct {
 // notInherited are the settings that make sense for one limit alone.
 var notInherited = map[string]bool{"burst": true, "ceiling": true}
 
-// fill sets in s what is not set, from the layers in order.
-func (s *settings) fill(layers []layer) {
+// fillFromLayers sets in s what is not set, from the layers in order.
+func (s *settings) fillFromLayers(layers []layer) {
 	to := reflect.ValueOf(s).Elem()
 	for _, l := range layers {
 		from := reflect.ValueOf(l.s).Elem()
@@ -39,11 +39,11 @@ func (s *settings) fill(layers []layer) {
 	}
 }
 
-// where returns the node of a setting in the first layer that has it, and
+// findSetting returns the node of a setting in the first layer that has it, and
 // whether that layer is the limit's own.
-func where(layers []layer, name string) (n *node, own bool) {
+func findSetting(layers []layer, name string) (n *node, own bool) {
 	for _, l := range layers {
-		if v := l.node.find(name); v != nil {
+		if v := l.node.valueOf(name); v != nil {
 			return v, l.own
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func (b *builder) settlement(w *weir.Limit) {
 	s := &b.s
 	own := slices.ContainsFunc([]string{"count_on", "refund_on", "cost_from"}, func(name string) bool {
-		_, own := where(b.layers, name)
+		_, own := findSetting(b.layers, name)
 		return own
 	})
 	if !own && w.Algorithm.Traits()&(weir.Leases|weir.Shapes|weir.Sketches) != 0 {
@@ -26,16 +26,16 @@ func (b *builder) settlement(w *weir.Limit) {
 	}
 	var set weir.Adjustment
 	if s.CountOn != nil && len(s.CountOn) == 0 {
-		b.wrong("count_on", "leave it out, or name some: [401, 4xx]", "count_on names no status, so nothing would count")
+		b.addSettingFault("count_on", "leave it out, or name some: [401, 4xx]", "count_on names no status, so nothing would count")
 	}
-	set.CountOn, set.RefundOn = b.codes("count_on", s.CountOn), b.codes("refund_on", s.RefundOn)
+	set.CountOn, set.RefundOn = b.readCodes("count_on", s.CountOn), b.readCodes("refund_on", s.RefundOn)
 	if s.CostFrom != nil {
 		b.costFrom(&set, *s.CostFrom)
 	}
 	if set.Per > 0 && s.CostPer != nil {
 		set.Per = cmp.Or(int64(*s.CostPer), 1)
-	} else if _, own := where(b.layers, "cost_per"); own {
-		b.wrong("cost_per", "add cost_from: response_bytes, or leave it out", "cost_per is for cost_from: response_bytes")
+	} else if _, own := findSetting(b.layers, "cost_per"); own {
+		b.addSettingFault("cost_per", "add cost_from: response_bytes, or leave it out", "cost_per is for cost_from: response_bytes")
 	}
 	if set != (weir.Adjustment{}) {
 		w.Adjustment = &set
@@ -51,9 +51,9 @@ func (b *builder) costFrom(s *weir.Adjustment, text string) {
 	case header && isToken(name):
 		s.Header = textproto.CanonicalMIMEHeaderKey(name)
 	case header:
-		b.wrong("cost_from", "write response_header:X-Cost", "cost_from: %q is no name of a header field", name)
+		b.addSettingFault("cost_from", "write response_header:X-Cost", "cost_from: %q is no name of a header field", name)
 	default:
-		b.wrong("cost_from", didYouMean(text, []string{"response_bytes", "response_header:X-Cost"}), "unknown cost_from %q", text)
+		b.addSettingFault("cost_from", didYouMean(text, []string{"response_bytes", "response_header:X-Cost"}), "unknown cost_from %q", text)
 	}
 }
 
@@ -69,13 +69,13 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// codes reads a list of statuses: 401, 4xx, 200-299, unreachable.
-func (b *builder) codes(setting string, ws words) (set weir.Codes) {
+// readCodes reads a list of statuses: 401, 4xx, 200-299, unreachable.
+func (b *builder) readCodes(setting string, ws words) (set weir.Codes) {
 	for _, w := range ws {
 		first, last, err := parseCodes(w.text)
 		if err != nil {
 			b.faults++
-			b.bad(w.node, b.path, "write a status such as 401, a class such as 4xx, a range such as 200-299, or "+limits.Unreachable, "%s: %s", setting, err)
+			b.addFault(w.node, b.path, "write a status such as 401, a class such as 4xx, a range such as 200-299, or "+limits.Unreachable, "%s: %s", setting, err)
 			continue
 		}
 		set.Add(first, last)
@@ -115,15 +115,15 @@ func parseStatus(s string) int {
 	return n
 }
 
-func (s *size) read(d *decoder, n *node, name string) {
-	text, ok := d.scalar(n, name, "a number of bytes such as 1KiB")
+func (s *size) readNode(d *decoder, n *node, name string) {
+	text, ok := d.readScalar(n, name, "a number of bytes such as 1KiB")
 	if !ok {
 		return
 	}
 	digits, unit := bytesize.CutUnit(text)
 	v, err := period.Count(digits)
 	if err != nil || v < 1 || v > weir.MaxCost/unit {
-		d.bad(n, d.path, "write it like 1KiB or 1000", "%s: %q is not a number of bytes", name, text)
+		d.addFault(n, d.path, "write it like 1KiB or 1000", "%s: %q is not a number of bytes", name, text)
 		v = 1
 	}
 	*s = size(v * unit)

@@ -21,7 +21,7 @@ func (l *Live) Watch(ctx context.Context) error {
 	for {
 		w.Follow(l.paths...)
 		// The error is in the status and the log.
-		_ = l.load(false)
+		_ = l.loadFiles(false)
 		if _, err := w.Wait(ctx); err != nil {
 			return nil
 		}

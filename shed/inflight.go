@@ -87,5 +87,5 @@ func (counted) Step(_ []int64, l *weir.Limit, _ weir.Ask) weir.Decision {
 
 // byClass returns the shares by class, the defaults filled in.
 func (s Shares) byClass() [classes]Share {
-	return [classes]Share{s.Critical.or(100), s.Default.or(90), s.Sheddable.or(75), s.Background.or(50)}
+	return [classes]Share{s.Critical.orPercent(100), s.Default.orPercent(90), s.Sheddable.orPercent(75), s.Background.orPercent(50)}
 }

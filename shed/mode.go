@@ -27,7 +27,7 @@ func parseMode(word string) (Mode, error) {
 	if i := slices.Index(modeNames, word); i >= 0 {
 		return Mode(i), nil
 	}
-	return Off, fmt.Errorf("unknown mode %q: %s", clip(word), spell.Cure(word, modeNames))
+	return Off, fmt.Errorf("unknown mode %q: %s", clipText(word), spell.Cure(word, modeNames))
 }
 
 // String returns the word of the mode.

@@ -112,26 +112,26 @@ func (o Options) orDefaults() Options {
 	if o.UserConcurrency.TTL == 0 {
 		o.UserConcurrency.TTL = 30 * time.Second
 	}
-	o.FleetShare.Reserve = o.FleetShare.Reserve.or(20)
+	o.FleetShare.Reserve = o.FleetShare.Reserve.orPercent(20)
 	if o.InFlight.RetryAfter == 0 {
 		o.InFlight.RetryAfter = time.Second
 	}
 	return o
 }
 
-// check reports everything that is wrong with o, which has its defaults.
-func (o *Options) check() error {
+// checkValues reports everything that is wrong with o, which has its defaults.
+func (o *Options) checkValues() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if len(o.Name) > maxText || strings.ContainsFunc(o.Name, func(c rune) bool { return c < ' ' }) {
-		bad("name %q: write at most %d bytes without control characters", clip(o.Name), maxText)
+		bad("name %q: write at most %d bytes without control characters", clipText(o.Name), maxText)
 	}
 	if len(o.User) > maxUserKeys {
 		bad("user lists %d keys: keep %d at most", len(o.User), maxUserKeys)
 	}
 	for i, key := range o.User {
 		if key == "" || len(key) > maxText {
-			bad("user[%d] %q is not the key of an entry: write one such as user or remote_address", i, clip(key))
+			bad("user[%d] %q is not the key of an entry: write one such as user or remote_address", i, clipText(key))
 		}
 	}
 	if r := o.UserRate; r.Limit == (Rate{}) && r.Burst != 0 {

@@ -39,7 +39,7 @@ func ParsePriority(name string) (Priority, error) {
 	if i := slices.Index(priorityNames[:], name); i >= 0 {
 		return Priority(i), nil
 	}
-	return Default, fmt.Errorf("unknown priority %q: %s", clip(name), spell.Cure(name, priorityNames[:]))
+	return Default, fmt.Errorf("unknown priority %q: %s", clipText(name), spell.Cure(name, priorityNames[:]))
 }
 
 // String returns the name of the class.
@@ -57,8 +57,8 @@ func (p *Priority) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// clip returns s as a message can bear it.
-func clip(s string) string {
+// clipText returns s as a message can bear it.
+func clipText(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."
 	}

@@ -24,9 +24,9 @@ func parseRate(text string) (Rate, error) {
 	case err != nil:
 		return Rate{}, period.Cured(err)
 	case r.Period == 0:
-		return Rate{}, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(text))
+		return Rate{}, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clipText(text))
 	case r.Count < 1 || r.Count > weir.MaxCost:
-		return Rate{}, fmt.Errorf("%q: the count must be between 1 and 2^53; to switch a limiter off set its mode to off", clip(text))
+		return Rate{}, fmt.Errorf("%q: the count must be between 1 and 2^53; to switch a limiter off set its mode to off", clipText(text))
 	}
 	return Rate(r), nil
 }

@@ -16,14 +16,14 @@ func Percent(n int) Share { return Share{int8(min(max(n, 0), 100) + 1)} }
 
 // parseShare reads "20%".
 func parseShare(text string) (Share, error) {
-	digits, ok := strings.CutSuffix(strings.TrimSpace(clip(text)), "%")
+	digits, ok := strings.CutSuffix(strings.TrimSpace(clipText(text)), "%")
 	digits = strings.TrimSpace(digits)
 	if !ok || digits == "" {
-		return Share{}, fmt.Errorf("%q is not a share: write it like 20%%", clip(text))
+		return Share{}, fmt.Errorf("%q is not a share: write it like 20%%", clipText(text))
 	}
 	n, err := period.Count(digits)
 	if err != nil || n < 0 || n > 100 {
-		return Share{}, fmt.Errorf("%q is not a share: it must be a whole percentage between 0%% and 100%%", clip(text))
+		return Share{}, fmt.Errorf("%q is not a share: it must be a whole percentage between 0%% and 100%%", clipText(text))
 	}
 	return Percent(int(n)), nil
 }
@@ -31,8 +31,8 @@ func parseShare(text string) (Share, error) {
 // IsZero reports whether no share is given.
 func (s Share) IsZero() bool { return s == (Share{}) }
 
-// or returns s, or what stands for it where it is not given.
-func (s Share) or(percent int) Share {
+// orPercent returns s, or what stands for it where it is not given.
+func (s Share) orPercent(percent int) Share {
 	if s.IsZero() {
 		return Percent(percent)
 	}

@@ -61,12 +61,12 @@ type Shedder struct {
 // limits it sheds nothing.
 func New(opt Options) (*Shedder, error) {
 	opt = opt.orDefaults()
-	if err := opt.check(); err != nil {
+	if err := opt.checkValues(); err != nil {
 		return nil, fmt.Errorf("shed: %w", err)
 	}
 	s := &Shedder{opt: opt, unknown: weir.NewCounters(), leaseless: weir.NewCounters()}
 	s.off.Store(opt.Off)
-	if err := s.build(); err != nil {
+	if err := s.buildLimits(); err != nil {
 		return nil, fmt.Errorf("shed: %w", err)
 	}
 	limited := s.limited(opt.InFlight.Limit)
@@ -79,17 +79,17 @@ func New(opt Options) (*Shedder, error) {
 	return s, nil
 }
 
-// build makes the limits.
-func (s *Shedder) build() error {
+// buildLimits makes the limits.
+func (s *Shedder) buildLimits() error {
 	if o := &s.opt.UserRate; o.Limit != (Rate{}) {
-		s.rate = &weir.Limit{Name: limiterNames[userRate], Scope: s.scope(userRate), Algorithm: algorithm.TokenBucket,
+		s.rate = &weir.Limit{Name: limiterNames[userRate], Scope: s.scopeName(userRate), Algorithm: algorithm.TokenBucket,
 			Count: o.Limit.Count, Period: o.Limit.Period, Burst: o.Burst}
 		if err := s.rate.Compile(); err != nil {
 			return err
 		}
 	}
 	if o := &s.opt.UserConcurrency; o.Limit > 0 {
-		s.concurrency = &weir.Limit{Name: limiterNames[userConcurrency], Scope: s.scope(userConcurrency),
+		s.concurrency = &weir.Limit{Name: limiterNames[userConcurrency], Scope: s.scopeName(userConcurrency),
 			Algorithm: algorithm.Concurrency, Count: o.Limit, Period: o.TTL}
 		if err := s.concurrency.Compile(); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (s *Shedder) build() error {
 		for c := range s.fleet {
 			// Strict sub-windows: what is kept is a promise to critical requests
 			// in any period, where a bucket would promise it after a pause only.
-			l := &weir.Limit{Name: limiterNames[fleetShare] + "_" + priorityNames[c], Scope: s.scope(fleetShare),
+			l := &weir.Limit{Name: limiterNames[fleetShare] + "_" + priorityNames[c], Scope: s.scopeName(fleetShare),
 				Algorithm: algorithm.SlidingSubwindows, Count: o.Limit.Count, Period: o.Limit.Period}
 			if Priority(c) != Critical {
 				l.Headroom = []int64{o.reserved()}
@@ -118,9 +118,9 @@ func (s *Shedder) limited(onNode int64) [limiters]bool {
 	return [limiters]bool{s.rate != nil, s.concurrency != nil, s.fleet[0] != nil, onNode > 0}
 }
 
-// scope names a limiter's counters. Rules files hold no control characters, so
+// scopeName names a limiter's counters. Rules files hold no control characters, so
 // none of theirs is named so.
-func (s *Shedder) scope(limiter int) string { return s.opt.Name + "\x1f" + limiterNames[limiter] }
+func (s *Shedder) scopeName(limiter int) string { return s.opt.Name + "\x1f" + limiterNames[limiter] }
 
 // mode returns what a limiter does at present.
 func (s *Shedder) mode(limiter int) Mode {

@@ -168,16 +168,16 @@ func (d *draft) texts() map[string]string {
 	return all
 }
 
-// change reads one setting into d.
-func (d *draft) change(name, value string) (err error) {
+// changeSetting reads one setting into d.
+func (d *draft) changeSetting(name, value string) (err error) {
 	limiter := slices.Index(limiterNames[:], name)
 	switch {
 	case name == settingOff:
 		if d.off = value == "true"; !d.off && value != "false" {
-			err = fmt.Errorf("%q: write true or false", clip(value))
+			err = fmt.Errorf("%q: write true or false", clipText(value))
 		}
 	case name == settingLimit:
-		if d.limit, err = period.Count(clip(value)); err == nil && d.limit < 1 {
+		if d.limit, err = period.Count(clipText(value)); err == nil && d.limit < 1 {
 			err = fmt.Errorf("%d must be at least 1; to have none set in_flight to off", d.limit)
 		}
 	case limiter >= 0:
@@ -185,7 +185,7 @@ func (d *draft) change(name, value string) (err error) {
 	case slices.Contains(settingNames, name):
 		d.shares[slices.Index(priorityNames[:], name[len(shareBefore):])], err = parseShare(value)
 	default:
-		return fmt.Errorf("unknown setting %q: %s", clip(name), spell.Cure(name, settingNames))
+		return fmt.Errorf("unknown setting %q: %s", clipText(name), spell.Cure(name, settingNames))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -207,13 +207,13 @@ func (s *Shedder) Set(settings map[string]string) error {
 	d := s.draft()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if err := d.change(name, settings[name]); err != nil {
+		if err := d.changeSetting(name, settings[name]); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if errs == nil {
 		// Only now, so that one fault is not told as several.
-		errs = append(errs, s.fits(&d))
+		errs = append(errs, s.checkConflicts(&d))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("shed: nothing was changed: %w", err)
@@ -234,8 +234,8 @@ func (s *Shedder) Set(settings map[string]string) error {
 	return nil
 }
 
-// fits reports what in d makes no sense together.
-func (s *Shedder) fits(d *draft) error {
+// checkConflicts reports what in d makes no sense together.
+func (s *Shedder) checkConflicts(d *draft) error {
 	var errs []error
 	for i, has := range s.limited(d.limit) {
 		if !has && d.modes[i] != Off {

@@ -88,7 +88,7 @@ func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]clie
 		d, err := decodeDecision(res.GetDecision())
 		return []client.Decision{d}, err
 	}
-	res, err := w.service.CheckBatch(ctx, batch(ks, peek))
+	res, err := w.service.CheckBatch(ctx, makeBatch(ks, peek))
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -96,7 +96,7 @@ func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]clie
 }
 
 func (w *wire) Reserve(ctx context.Context, k client.Check) (client.Decision, string, time.Time, error) {
-	res, err := w.service.Reserve(ctx, &weirpb.ReserveRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k), IdempotencyKey: k.IdempotencyKey})
+	res, err := w.service.Reserve(ctx, &weirpb.ReserveRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: optionalCost(&k), Priority: priority(&k), IdempotencyKey: k.IdempotencyKey})
 	if err != nil {
 		return client.Decision{}, "", time.Time{}, problem(err)
 	}
@@ -121,7 +121,7 @@ func (w *wire) Settle(ctx context.Context, handle string, actual int64) (client.
 
 func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, error) {
 	res, err := w.service.Acquire(ctx, &weirpb.AcquireRequest{
-		Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k), Lease: k.Lease,
+		Domain: k.Domain, Descriptors: descriptors(&k), Cost: optionalCost(&k), Priority: priority(&k), Lease: k.Lease,
 	})
 	if err != nil {
 		return client.Decision{}, problem(err)
@@ -131,7 +131,7 @@ func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, er
 
 // Renew implements client.Wire.
 func (w *wire) Renew(ctx context.Context, k client.Check) (client.Decision, error) {
-	res, err := w.service.Renew(ctx, &weirpb.RenewRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
+	res, err := w.service.Renew(ctx, &weirpb.RenewRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: optionalCost(&k), Lease: k.Lease})
 	if err != nil {
 		return client.Decision{}, problem(err)
 	}
@@ -139,13 +139,13 @@ func (w *wire) Renew(ctx context.Context, k client.Check) (client.Decision, erro
 }
 
 func (w *wire) Release(ctx context.Context, k client.Check) (bool, error) {
-	res, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
+	res, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: optionalCost(&k), Lease: k.Lease})
 	return res.GetReleased(), problem(err)
 }
 
 func request(k *client.Check, peek bool) *weirpb.CheckRequest {
 	return &weirpb.CheckRequest{
-		Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease, IdempotencyKey: k.IdempotencyKey,
+		Domain: k.Domain, Descriptors: descriptors(k), Cost: optionalCost(k), Priority: priority(k), Peek: peek, Lease: k.Lease, IdempotencyKey: k.IdempotencyKey,
 	}
 }
 
@@ -165,7 +165,7 @@ func descriptors(k *client.Check) []*weirpb.Descriptor {
 	return ds
 }
 
-func cost(k *client.Check) *int64 {
+func optionalCost(k *client.Check) *int64 {
 	if k.Cost == 0 {
 		return nil
 	}
@@ -183,10 +183,10 @@ func priority(k *client.Check) *uint32 {
 	return &p
 }
 
-// batch returns the checks as a table if they differ in values and costs alone,
+// makeBatch returns the checks as a table if they differ in values and costs alone,
 // which is half the bytes and half the work.
-func batch(ks []client.Check, peek bool) *weirpb.CheckBatchRequest {
-	if t := table(ks, peek); t != nil {
+func makeBatch(ks []client.Check, peek bool) *weirpb.CheckBatchRequest {
+	if t := makeTable(ks, peek); t != nil {
 		return &weirpb.CheckBatchRequest{Table: t}
 	}
 	in := &weirpb.CheckBatchRequest{Checks: make([]*weirpb.CheckRequest, len(ks))}
@@ -196,7 +196,7 @@ func batch(ks []client.Check, peek bool) *weirpb.CheckBatchRequest {
 	return in
 }
 
-func table(ks []client.Check, peek bool) *weirpb.CheckTable {
+func makeTable(ks []client.Check, peek bool) *weirpb.CheckTable {
 	first := &ks[0]
 	if len(first.Descriptors) != 1 || len(first.Descriptors[0].Entries) == 0 {
 		return nil
@@ -248,7 +248,7 @@ func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 	}
 	out := client.Decision{
 		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Repeated: d.Repeated, Delay: max(durationOf(d.DelayUs), 0),
-		RetryAfter: durationOf(d.RetryAfterUs), Limit: limit(d.Limit), Remaining: -1, ResetAfter: durationOf(d.ResetAfterUs),
+		RetryAfter: durationOf(d.RetryAfterUs), Limit: decodeLimit(d.Limit), Remaining: -1, ResetAfter: durationOf(d.ResetAfterUs),
 		Degraded: d.GetGuarantee().GetDegraded(),
 	}
 	if d.Limit != nil {
@@ -256,14 +256,14 @@ func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 	}
 	for _, o := range d.Limits {
 		out.Limits = append(out.Limits, client.Outcome{
-			Limit: limit(o.Limit), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
+			Limit: decodeLimit(o.Limit), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
 			Remaining: o.Remaining, RetryAfter: durationOf(o.RetryAfterUs), ResetAfter: durationOf(o.ResetAfterUs),
 		})
 	}
 	return out, nil
 }
 
-func limit(l *weirpb.Limit) *client.Limit {
+func decodeLimit(l *weirpb.Limit) *client.Limit {
 	if l == nil {
 		return nil
 	}
@@ -283,19 +283,19 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 	}
 	limits := make([]*client.Limit, len(res.Limits)+1)
 	for i, l := range res.Limits {
-		limits[i+1] = limit(l.GetLimit())
+		limits[i+1] = decodeLimit(l.GetLimit())
 	}
 	out := make([]client.Decision, n)
 	for i := range out {
 		d := client.Decision{
-			Allowed: res.Allowed[i], Soft: at(res.Soft, i), Borrowed: at(res.Borrowed, i), Delay: max(durationOf(at(res.DelayUs, i)), 0),
-			RetryAfter: durationOf(at(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: durationOf(at(res.ResetAfterUs, i)),
+			Allowed: res.Allowed[i], Soft: columnValue(res.Soft, i), Borrowed: columnValue(res.Borrowed, i), Delay: max(durationOf(columnValue(res.DelayUs, i)), 0),
+			RetryAfter: durationOf(columnValue(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: durationOf(columnValue(res.ResetAfterUs, i)),
 		}
-		if spoke := int(at(res.Limit, i)); spoke > 0 {
+		if spoke := int(columnValue(res.Limit, i)); spoke > 0 {
 			if spoke >= len(limits) {
 				return nil, fmt.Errorf("weir: result %d names limit %d of %d", i, spoke, len(res.Limits))
 			}
-			d.Limit, d.Remaining = limits[spoke], at(res.Remaining, i)
+			d.Limit, d.Remaining = limits[spoke], columnValue(res.Remaining, i)
 			d.Degraded = res.Limits[spoke-1].GetGuarantee().GetDegraded()
 		}
 		out[i] = d
@@ -303,8 +303,8 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 	return out, nil
 }
 
-// at returns value i of a column, zero if the column was left out.
-func at[T any](column []T, i int) (v T) {
+// columnValue returns value i of a column, zero if the column was left out.
+func columnValue[T any](column []T, i int) (v T) {
 	if len(column) > 0 {
 		v = column[i]
 	}

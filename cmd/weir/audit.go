@@ -32,7 +32,7 @@ func (c *auditCmd) Run(s streams) error {
 		q.Set("before", strconv.FormatInt(c.Before, 10))
 	}
 	var a audit
-	data, err := c.call(http.MethodGet, "/v1/admin/audit?"+q.Encode(), nil, &a, "an audit log")
+	data, err := c.callServer(http.MethodGet, "/v1/admin/audit?"+q.Encode(), nil, &a, "an audit log")
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *audit) String() string {
 		if c.Number != nil {
 			number = strconv.FormatInt(*c.Number, 10)
 		}
-		what := typed(c.Entries)
+		what := formatEntries(c.Entries)
 		if what == "" {
 			what = c.Rule
 		}

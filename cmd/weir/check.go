@@ -73,7 +73,7 @@ func (c *checkCmd) Run(s streams) error {
 	if err := c.sortPaths(); err != nil {
 		return err
 	}
-	set, errs, err := c.check()
+	set, errs, err := c.loadAndCheck()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *checkCmd) Run(s streams) error {
 	if set != nil {
 		report.Rules, report.Files = len(set.Rules()), set.Files()
 	}
-	if err := c.print(s, report, errs); err != nil {
+	if err := c.printReport(s, report, errs); err != nil {
 		return err
 	}
 	switch {
@@ -130,8 +130,8 @@ func (c *checkCmd) sortPaths() error {
 	return nil
 }
 
-// check returns the rules, and what is wrong with them.
-func (c *checkCmd) check() (*limits.Set, rules.Errors, error) {
+// loadAndCheck returns the rules, and what is wrong with them.
+func (c *checkCmd) loadAndCheck() (*limits.Set, rules.Errors, error) {
 	if c.Config != "" {
 		set, errs := check.FindFaults(c.Config)
 		return set, errs, nil
@@ -152,7 +152,7 @@ func orNone(es rules.Errors) rules.Errors {
 	return es
 }
 
-func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error {
+func (c *checkCmd) printReport(s streams, report checkReport, errs rules.Errors) error {
 	line := (*rules.Error).Error
 	switch c.Format {
 	case formatJSON:
@@ -169,9 +169,9 @@ func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error
 	}
 	var err error
 	if report.Valid {
-		_, err = fmt.Fprintf(s.out, "%s in %s: good, %s\n", count(report.Rules, "rule"), count(len(report.Files), "file"), count(len(report.Warnings), "warning"))
+		_, err = fmt.Fprintf(s.out, "%s in %s: good, %s\n", pluralize(report.Rules, "rule"), pluralize(len(report.Files), "file"), pluralize(len(report.Warnings), "warning"))
 	} else {
-		_, err = fmt.Fprintf(s.out, "%s, %s\n", count(len(report.Faults), "fault"), count(len(report.Warnings), "warning"))
+		_, err = fmt.Fprintf(s.out, "%s, %s\n", pluralize(len(report.Faults), "fault"), pluralize(len(report.Warnings), "warning"))
 	}
 	return err
 }

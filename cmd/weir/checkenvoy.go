@@ -34,7 +34,7 @@ func checkEnvoy(s streams, dir string, merge bool) error {
 		}
 		files = append(files, envoy.File{Name: path, Content: data})
 	}
-	if err := envoy.Check(files, merge); err != nil {
+	if err := envoy.CheckFiles(files, merge); err != nil {
 		if unreadable(files, err) {
 			return err
 		}

@@ -38,7 +38,7 @@ func runByName(name string, args []string, s streams) (code int, ok bool) {
 }
 
 func runConfigCheck(args []string, s streams) error {
-	f := flags("config_check_cmd", s)
+	f := newFlagSet("config_check_cmd", s)
 	dir := f.String("config_dir", "", "path to directory containing rate limit configs")
 	merge := f.Bool("merge_domain_configs", false, "whether to merge configurations, referencing the same domain")
 	if err := f.Parse(args); err != nil {
@@ -47,7 +47,7 @@ func runConfigCheck(args []string, s streams) error {
 	return checkEnvoy(s, *dir, *merge)
 }
 
-func flags(name string, s streams) *goflag.FlagSet {
+func newFlagSet(name string, s streams) *goflag.FlagSet {
 	f := goflag.NewFlagSet(name, goflag.ContinueOnError)
 	f.SetOutput(s.err)
 	return f
@@ -87,7 +87,7 @@ func (d *askedDescriptors) String() string {
 const clientTimeout = 30 * time.Second
 
 func runClient(args []string, s streams) error {
-	f := flags("client_cmd", s)
+	f := newFlagSet("client_cmd", s)
 	addr := f.String("dial_string", "localhost:8081", "url of ratelimit server in <host>:<port> form")
 	domain := f.String("domain", "", "rate limit configuration domain to query")
 	var list askedDescriptors

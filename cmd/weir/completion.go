@@ -52,8 +52,8 @@ type choice struct {
 	Files  bool
 }
 
-// add adds what one of them can be.
-func (c *choice) add(v *kong.Value) {
+// addValues adds what one of them can be.
+func (c *choice) addValues(v *kong.Value) {
 	if v.Enum != "" {
 		c.Values = append(c.Values, strings.Split(v.Enum, ",")...)
 	}
@@ -68,11 +68,11 @@ func commandWords(model *kong.Application) []command {
 		c := command{Name: n.Name, Help: n.Help}
 		for _, f := range flagsOf(n) {
 			one := flag{Name: f.Name, Help: strings.ReplaceAll(f.Help, "\n", " "), TakesValue: !f.IsBool()}
-			one.add(f.Value)
+			one.addValues(f.Value)
 			c.Flags = append(c.Flags, one)
 		}
 		for _, a := range n.Positional {
-			c.add(a)
+			c.addValues(a)
 		}
 		slices.SortFunc(c.Flags, func(a, b flag) int { return strings.Compare(a.Name, b.Name) })
 		out = append(out, c)

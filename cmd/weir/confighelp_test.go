@@ -76,7 +76,7 @@ func TestMovedSettings(t *testing.T) {
 		}
 		moved++
 		var out, err bytes.Buffer
-		code := run([]string{"serve", "--" + s.OldFlag, "1"}, streams{strings.NewReader(""), &out, &err})
+		code := runCommand([]string{"serve", "--" + s.OldFlag, "1"}, streams{strings.NewReader(""), &out, &err})
 		if code != exitError || !strings.Contains(err.String(), "--"+s.OldFlag+" is now") || !strings.Contains(err.String(), s.Key) {
 			t.Errorf("--%s: %d %s", s.OldFlag, code, err.String())
 		}

@@ -54,7 +54,7 @@ func (c *explainCmd) Run(s streams) error {
 		return fmt.Errorf("--cost %d must be between 1 and 2^53", c.Cost)
 	}
 	if c.Admin != "" {
-		return c.live(s, ds)
+		return c.explainLive(s, ds)
 	}
 	set, err := rules.Load(c.Rules, rules.Options{})
 	if err != nil {
@@ -76,9 +76,9 @@ type liveAnswer struct {
 	Modes    []overlay.ModeView `json:"modes"`
 }
 
-// live explains the request by a running server.
-func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
-	token, err := c.token()
+// explainLive explains the request by a running server.
+func (c *explainCmd) explainLive(s streams, ds []weir.Descriptor) error {
+	token, err := c.readToken()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ const liveTimeout = 10 * time.Second
 // countedAs says which of the descriptors front ends write in another form.
 func (a *liveAnswer) countedAs(asked []weir.Descriptor) (text string) {
 	for i, d := range a.Rules.Descriptors[:min(len(asked), len(a.Rules.Descriptors))] {
-		if was, is := typed(asked[i].Entries), typed(d.Entries); was != is {
+		if was, is := formatEntries(asked[i].Entries), formatEntries(d.Entries); was != is {
 			text += fmt.Sprintf("%s is counted as %s\n", was, is)
 		}
 	}

@@ -43,7 +43,7 @@ func isYAML(name string) bool {
 // loadConfig reads a configuration of weir serve.
 func loadConfig(file string) (*config.Config, error) {
 	conf := config.Defaults()
-	return conf, conf.Load(file)
+	return conf, conf.LoadFile(file)
 }
 
 // openTrial opens the gateway of a configuration of weir serve. The caller closes it.

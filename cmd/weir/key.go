@@ -71,36 +71,36 @@ type keyState struct {
 
 // Run does what is asked and prints how the key stands.
 func (c *keyCmd) Run(s streams) error {
-	entries, value, err := c.split()
+	entries, value, err := c.splitWords()
 	if err != nil {
 		return err
 	}
-	q, path, did, err := c.ask(entries, value)
+	q, path, did, err := c.buildQuestion(entries, value)
 	if err != nil {
 		return err
 	}
 	var st keyState
-	data, err := c.call(http.MethodPost, "/v1/admin/"+path, q, &st, "the state of a key")
+	data, err := c.callServer(http.MethodPost, "/v1/admin/"+path, q, &st, "the state of a key")
 	if err != nil {
 		return err
 	}
-	if err := s.writeAnswer(data, c.JSON, st.unreached()+c.done(entries, did, &st)+st.text(c.Verbose)); err != nil || len(st.Warnings) == 0 {
+	if err := s.writeAnswer(data, c.JSON, st.unreached()+c.describeDone(entries, did, &st)+st.formatText(c.Verbose)); err != nil || len(st.Warnings) == 0 {
 		return err
 	}
 	return errUnreached
 }
 
-// done says what was done, and to whom where front ends count them by another form of the
+// describeDone says what was done, and to whom where front ends count them by another form of the
 // entries.
-func (c *keyCmd) done(entries []weir.Entry, did string, st *keyState) string {
+func (c *keyCmd) describeDone(entries []weir.Entry, did string, st *keyState) string {
 	if did == "" && st.CountedAs == nil {
 		return ""
 	}
-	name, note := typed(entries), ""
+	name, note := formatEntries(entries), ""
 	switch {
 	case st.CountedAs != nil:
-		note = fmt.Sprintf("%s is counted as %s\n", name, typed(st.CountedAs))
-		name = typed(st.CountedAs)
+		note = fmt.Sprintf("%s is counted as %s\n", name, formatEntries(st.CountedAs))
+		name = formatEntries(st.CountedAs)
 	case len(entries) == 0:
 		name = "client " + c.Words[0]
 	}
@@ -116,8 +116,8 @@ func (c *keyCmd) done(entries []weir.Entry, did string, st *keyState) string {
 // hashed matches what a client is shown by where keys are hashed.
 var hashed = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// split parts the words into the entries of the key and what follows them.
-func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
+// splitWords parts the words into the entries of the key and what follows them.
+func (c *keyCmd) splitWords() (entries []weir.Entry, value string, err error) {
 	words := c.Words
 	if hashed.MatchString(words[0]) {
 		if len(words) > 2 {
@@ -166,8 +166,8 @@ var keyActions = map[string]struct{ path, needs, done string }{
 	"override": {"override", "the limit, such as 5000/minute, or --remove", "has another limit"},
 }
 
-// ask returns what to ask at which path, and what is to be said when it is done.
-func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
+// buildQuestion returns what to ask at which path, and what is to be said when it is done.
+func (c *keyCmd) buildQuestion(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
 	q = keyQuestion{Question: remote.NewQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole, Here: c.Here}
 	if len(entries) == 0 {
 		q.Descriptors, q.Client = nil, c.Words[0]
@@ -258,8 +258,8 @@ func wholeSeconds(s string) (*int64, error) {
 	return &n, nil
 }
 
-// typed writes entries as they are typed, for a terminal.
-func typed(entries []weir.Entry) string {
+// formatEntries writes entries as they are typed, for a terminal.
+func formatEntries(entries []weir.Entry) string {
 	all := make([]string, len(entries))
 	for i, e := range entries {
 		all[i] = live.Printable(e.Key + "=" + e.Value)
@@ -279,11 +279,11 @@ func (st *keyState) unreached() string {
 // mostNotRefused is how much of what a ban does not refuse is printed unasked.
 const mostNotRefused = 2
 
-// text writes the answer for a person.
-func (st *keyState) text(verbose bool) string {
+// formatText writes the answer for a person.
+func (st *keyState) formatText(verbose bool) string {
 	var b strings.Builder
 	if st.Client != nil {
-		fmt.Fprintf(&b, "who it is: %s, domain %s\n", typed(st.Client.Entries), live.Printable(st.Client.Domain))
+		fmt.Fprintf(&b, "who it is: %s, domain %s\n", formatEntries(st.Client.Entries), live.Printable(st.Client.Domain))
 	}
 	switch {
 	case len(st.Limits) == 0 && len(st.Modes) == 0:
@@ -296,7 +296,7 @@ func (st *keyState) text(verbose bool) string {
 	}
 	for i := range st.Limits {
 		l := &st.Limits[i]
-		if l.Role == "deny" && st.banned(l.Key) {
+		if l.Role == "deny" && st.isBanned(l.Key) {
 			continue // told with its limit
 		}
 		fmt.Fprintf(&b, "%s %s\n", l.Role, l.Limit)
@@ -335,7 +335,7 @@ func (st *keyState) text(verbose bool) string {
 	return b.String()
 }
 
-func (st *keyState) banned(key string) bool {
+func (st *keyState) isBanned(key string) bool {
 	return slices.ContainsFunc(st.Overlay, func(v overlay.View) bool {
 		return v.Kind == overlay.BanDomain || v.Kind == overlay.Ban && v.Key == key
 	})

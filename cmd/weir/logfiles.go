@@ -19,21 +19,21 @@ type logFiles struct {
 	Field  map[string]string `name:"field" env:"-" mapsep:"none" placeholder:"KEY=PATH" help:"Take the value of an entry from a member of JSON lines: tenant=request.headers.X-Tenant; can be given several times."`
 }
 
-// each calls read for every log.
-func (c *logFiles) each(s streams, read func(*accesslog.Reader) error) error {
+// eachLog calls read for every log.
+func (c *logFiles) eachLog(s streams, read func(*accesslog.Reader) error) error {
 	logs := c.Logs
 	if len(logs) == 0 {
 		logs = []string{"-"}
 	}
 	for _, name := range logs {
-		if err := c.one(name, s, read); err != nil {
+		if err := c.readLog(name, s, read); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) error) error {
+func (c *logFiles) readLog(name string, s streams, read func(*accesslog.Reader) error) error {
 	in, size := s.in, int64(-1)
 	if name == "-" {
 		name = "standard input"
@@ -57,7 +57,7 @@ func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) erro
 	var format accesslog.Format
 	if c.Format != "" {
 		var err error
-		if format, err = accesslog.Open(c.Format); err != nil {
+		if format, err = accesslog.OpenFormat(c.Format); err != nil {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}

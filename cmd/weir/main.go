@@ -57,7 +57,7 @@ func main() {
 	if code, ok := runByName(filepath.Base(os.Args[0]), os.Args[1:], s); ok {
 		os.Exit(code)
 	}
-	os.Exit(run(asRatelimit(os.Args), s))
+	os.Exit(runCommand(asRatelimit(os.Args), s))
 }
 
 // newParser returns the parser of all subcommands into c.
@@ -70,7 +70,7 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(withDefault),
-		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", "), "log_facts": strings.Join(facts.Known(), ", ")},
+		kong.Vars{"log_formats": strings.Join(accesslog.FormatNames(), ", "), "log_facts": strings.Join(facts.KnownKeys(), ", ")},
 		kong.Bind(s),
 	)
 	if err != nil {
@@ -88,8 +88,8 @@ func withDefault(v *kong.Value) string {
 	return fmt.Sprintf("%s [%s]", v.Help, v.Default)
 }
 
-// run runs one command line and returns its exit status.
-func run(args []string, s streams) (code int) {
+// runCommand runs one command line and returns its exit status.
+func runCommand(args []string, s streams) (code int) {
 	for _, w := range []*io.Writer{&s.out, &s.err} {
 		out, flush := terminal.Wrap(*w)
 		defer func() {

@@ -21,10 +21,10 @@ type operatorFlags struct {
 	JSON    bool          `name:"json" env:"-" help:"Print the server's answer as it is."`
 }
 
-// call asks the server, and reads its answer into what the words say. It returns the
+// callServer asks the server, and reads its answer into what the words say. It returns the
 // answer as it came too.
-func (c *operatorFlags) call(method, path string, q, into any, what string) ([]byte, error) {
-	token, err := c.token()
+func (c *operatorFlags) callServer(method, path string, q, into any, what string) ([]byte, error) {
+	token, err := c.readToken()
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ type watched struct {
 	Timeout time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
 }
 
-// open opens the live stream of what the filter lets through. It ends with ctx.
-func (w *watched) open(ctx context.Context, filter *live.Filter) (*remote.Stream, error) {
-	token, err := w.token()
+// openStream opens the live stream of what the filter lets through. It ends with ctx.
+func (w *watched) openStream(ctx context.Context, filter *live.Filter) (*remote.Stream, error) {
+	token, err := w.readToken()
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ type tokenFlags struct {
 	TokenFile string `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token [$WEIR_ADMIN_TOKEN_FILE]."`
 }
 
-// token returns the token that is given, or that the file holds.
-func (f *tokenFlags) token() (string, error) {
+// readToken returns the token that is given, or that the file holds.
+func (f *tokenFlags) readToken() (string, error) {
 	switch {
 	case f.TokenFile == "":
 		return f.Token, nil

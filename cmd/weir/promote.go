@@ -53,16 +53,16 @@ func (c *promoteCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	guard, err := c.guard()
+	guard, err := c.parseGuard()
 	if err != nil {
 		return err
 	}
-	before, err := c.stand(q)
+	before, err := c.readModes(q)
 	if err != nil && q.Mode != "none" { // of a rule that the file does not have any more
 		return err
 	}
 	var after modesState
-	data, err := c.call(http.MethodPost, "/v1/admin/mode", q, &after, listOfModes)
+	data, err := c.callServer(http.MethodPost, "/v1/admin/mode", q, &after, listOfModes)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *promoteCmd) Run(s streams) error {
 		return err
 	}
 	w := watch{promoteCmd: c, out: s.out, before: before, after: &after, guard: guard, began: began}
-	return w.run()
+	return w.watchRefusals()
 }
 
 // question is what to ask for.
@@ -105,8 +105,8 @@ func (c *promoteCmd) question() (modeQuestion, error) {
 	return q, nil
 }
 
-// guard returns the share that is guarded, negative for none.
-func (c *promoteCmd) guard() (float64, error) {
+// parseGuard returns the share that is guarded, negative for none.
+func (c *promoteCmd) parseGuard() (float64, error) {
 	if c.Guard == "" {
 		return -1, nil
 	}
@@ -127,14 +127,14 @@ func percentage(s string) (float64, error) {
 	return n, nil
 }
 
-// stand asks how the limits stand.
-func (c *promoteCmd) stand(q modeQuestion) (*modesState, error) {
+// readModes asks how the limits stand.
+func (c *promoteCmd) readModes(q modeQuestion) (*modesState, error) {
 	in := url.Values{"domain": {q.Domain}, "rule": {q.Rule}}
 	if q.Limit != "" {
 		in.Set("limit", q.Limit)
 	}
 	st := new(modesState)
-	if _, err := c.call(http.MethodGet, "/v1/admin/modes?"+in.Encode(), nil, st, listOfModes); err != nil {
+	if _, err := c.callServer(http.MethodGet, "/v1/admin/modes?"+in.Encode(), nil, st, listOfModes); err != nil {
 		return nil, err
 	}
 	return st, nil
@@ -149,7 +149,7 @@ func promoted(before, after *modesState) string {
 	for i := range after.Limits {
 		l := &after.Limits[i]
 		was := "unknown"
-		if m := before.find(l); m != nil {
+		if m := before.findLimit(l); m != nil {
 			was = m.String()
 		}
 		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.String())
@@ -169,8 +169,8 @@ func subjectOf(m *overlay.LimitMode) overlay.Subject {
 	return overlay.Subject{Domain: m.Domain, Rule: m.Rule, Limit: m.Limit}
 }
 
-// find returns how the limit of m's words stands.
-func (st *modesState) find(m *overlay.LimitMode) *overlay.LimitMode {
+// findLimit returns how the limit of m's words stands.
+func (st *modesState) findLimit(m *overlay.LimitMode) *overlay.LimitMode {
 	if st == nil {
 		return nil
 	}
@@ -199,8 +199,8 @@ func decided(counts map[string]uint64) (all uint64) {
 	return all
 }
 
-// run watches until the time is over or a limit refuses too much.
-func (w *watch) run() error {
+// watchRefusals watches until the time is over or a limit refuses too much.
+func (w *watch) watchRefusals() error {
 	fmt.Fprintf(w.out, "watching for %s: more than %s refused goes back; end this command, and the mode stays\n",
 		rules.FormatPeriod(w.Watch), w.Guard)
 	every := min(max(w.Watch/100, 100*time.Millisecond), 2*time.Second)
@@ -213,7 +213,7 @@ func (w *watch) run() error {
 		summary, failed = "", nil
 		for i := range w.after.Limits {
 			at := &w.after.Limits[i]
-			now, err := w.look(at)
+			now, err := w.lookAtLimit(at)
 			if err != nil {
 				if errors.Is(err, errMeanwhile) {
 					return err
@@ -225,7 +225,7 @@ func (w *watch) run() error {
 			share := 100 * float64(refused) / float64(max(all, 1))
 			text := fmt.Sprintf("limit %s: %.3g%% of %d decisions were refused in %s", at.Limit, share, all, time.Since(w.began).Round(time.Second))
 			if all >= w.Least && share > w.guard {
-				return w.back(text + ", more than " + w.Guard)
+				return w.restoreModes(text + ", more than " + w.Guard)
 			}
 			if all < w.Least {
 				text += fmt.Sprintf("; fewer than %d, which is too few to judge by", w.Least)
@@ -243,14 +243,14 @@ func (w *watch) run() error {
 // errMeanwhile: somebody else changed the mode.
 var errMeanwhile = errors.New("changed meanwhile")
 
-// look returns how the limit stands now. Counts begin anew with a server that
+// lookAtLimit returns how the limit stands now. Counts begin anew with a server that
 // begins anew.
-func (w *watch) look(at *overlay.LimitMode) (*overlay.LimitMode, error) {
-	st, err := w.stand(modeQuestion{Subject: subjectOf(at)})
+func (w *watch) lookAtLimit(at *overlay.LimitMode) (*overlay.LimitMode, error) {
+	st, err := w.readModes(modeQuestion{Subject: subjectOf(at)})
 	if err != nil {
 		return nil, err
 	}
-	now := st.find(at)
+	now := st.findLimit(at)
 	switch {
 	case now == nil:
 		return nil, fmt.Errorf("%w: the rules have no limit %s any more", errMeanwhile, at.Limit)
@@ -263,22 +263,22 @@ func (w *watch) look(at *overlay.LimitMode) (*overlay.LimitMode, error) {
 	return now, nil
 }
 
-// back goes back to what was before, and says why.
-func (w *watch) back(why string) error {
+// restoreModes goes back to what was before, and says why.
+func (w *watch) restoreModes(why string) error {
 	var errs []error
 	for i := range w.after.Limits {
 		at := &w.after.Limits[i]
 		q := modeQuestion{Subject: subjectOf(at), Mode: "none", Reason: "guard of weir promote: " + why}
-		was := w.before.find(at)
+		was := w.before.findLimit(at)
 		if was != nil && was.Changed != nil {
-			if left, ok := w.left(was.Changed, at.Changed); ok {
+			if left, ok := w.secondsLeft(was.Changed, at.Changed); ok {
 				q.Mode, q.Seconds = string(was.Mode), left
 				if was.Mode == overlay.Enforced {
 					q.Percent = was.Percent
 				}
 			}
 		}
-		if _, err := w.call(http.MethodPost, "/v1/admin/mode", q, new(modesState), listOfModes); err != nil {
+		if _, err := w.callServer(http.MethodPost, "/v1/admin/mode", q, new(modesState), listOfModes); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -291,9 +291,9 @@ func (w *watch) back(why string) error {
 	return errNo
 }
 
-// left returns for how many seconds an earlier mode still holds, 0 for one without
+// secondsLeft returns for how many seconds an earlier mode still holds, 0 for one without
 // an end; false when it would have ended by now.
-func (w *watch) left(was, made *overlay.ModeView) (int64, bool) {
+func (w *watch) secondsLeft(was, made *overlay.ModeView) (int64, bool) {
 	if was.Until == nil {
 		return 0, true
 	}

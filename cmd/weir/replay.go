@@ -29,12 +29,12 @@ func (c *replayCmd) Run(s streams) (err error) {
 	}
 	opt := replay.Options{MaxBytes: int64(c.Memory)}
 	var end, endAgainst func() error
-	if opt.Rules, end, err = c.load(c.Rules, "replay"); err != nil {
+	if opt.Rules, end, err = c.loadRules(c.Rules, "replay"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	if len(c.Against) > 0 {
-		if opt.Against, endAgainst, err = c.load(c.Against, "replay: against"); err != nil {
+		if opt.Against, endAgainst, err = c.loadRules(c.Against, "replay: against"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, endAgainst()) }()
@@ -44,16 +44,16 @@ func (c *replayCmd) Run(s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := c.each(s, r.Read); err != nil {
+	if err := c.eachLog(s, r.Read); err != nil {
 		return err
 	}
 	report := r.Report()
 	return s.writeReport(report, c.JSON, report.Text())
 }
 
-// load reads rules, or the configuration that the one file is, which are to be tried as
+// loadRules reads rules, or the configuration that the one file is, which are to be tried as
 // what. The caller calls end.
-func (c *replayCmd) load(files []string, what string) (_ *replay.Tried, end func() error, err error) {
+func (c *replayCmd) loadRules(files []string, what string) (_ *replay.Tried, end func() error, err error) {
 	if len(files) == 1 && config.IsConfig(files[0]) {
 		if c.Domain != "" {
 			return nil, nil, fmt.Errorf("replay: %s is a configuration, which names its domain: leave out --domain", files[0])
@@ -64,7 +64,7 @@ func (c *replayCmd) load(files []string, what string) (_ *replay.Tried, end func
 	if err != nil {
 		return nil, nil, err
 	}
-	tried, err := replay.Try(set, c.Domain, c.Field, c.Set)
+	tried, err := replay.TryRules(set, c.Domain, c.Field, c.Set)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -37,14 +37,14 @@ func tryGateway(file string, fields, constants map[string]string) (_ *replay.Tri
 		if err := add("--set", name, value); err != nil {
 			return nil, nil, err
 		}
-		read.Fix(name, value)
+		read.FixValue(name, value)
 	}
 	trial, err := openTrial(file)
 	if err != nil {
 		return nil, nil, err
 	}
 	l := &lines{trial: trial, facts: read, names: names}
-	return &replay.Tried{Files: []string{file}, Domain: trial.Domain(), Set: trial.Set(), Ask: l.ask}, trial.Close, nil
+	return &replay.Tried{Files: []string{file}, Domain: trial.Domain(), Set: trial.Set(), Ask: l.fillRequest}, trial.Close, nil
 }
 
 // lines makes requests to a gateway of lines.
@@ -55,8 +55,8 @@ type lines struct {
 	header []string
 }
 
-// ask fills r with what the gateway asks about a line, and reports whether it asks.
-func (s *lines) ask(r *weir.Request, l *accesslog.Line) bool {
+// fillRequest fills r with what the gateway asks about a line, and reports whether it asks.
+func (s *lines) fillRequest(r *weir.Request, l *accesslog.Line) bool {
 	s.facts.Read(l)
 	s.header = s.header[:0]
 	isHost := false

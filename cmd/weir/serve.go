@@ -38,7 +38,7 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	case c.Changed && !c.PrintConfig:
 		return errors.New("--changed is for --print-config: give that too")
 	case c.PrintConfig:
-		return c.print(s, conf)
+		return c.printConfiguration(s, conf)
 	}
 	log := node.NewLogger(s.err, conf.Log)
 	defer runtime.KeepAlive(limitMemory(log))
@@ -79,8 +79,8 @@ func (c *serveCmd) takeFiles(isSet func(string) bool) (func(string) bool, error)
 	return func(flag string) bool { return flag == "rules" || isSet(flag) }, nil
 }
 
-// print prints a configuration that a node would start with.
-func (c *serveCmd) print(s streams, conf *config.Config) error {
+// printConfiguration prints a configuration that a node would start with.
+func (c *serveCmd) printConfiguration(s streams, conf *config.Config) error {
 	if err := check.TryStart(conf); err != nil {
 		return err
 	}

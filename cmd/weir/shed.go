@@ -26,21 +26,21 @@ func (c *shedCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.token()
+	token, err := c.readToken()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for i, url := range c.Admin {
-		if err := c.ask(s, remote.Server{URL: url, Token: token, Timeout: c.Timeout}, settings, i > 0); err != nil {
+		if err := c.askServer(s, remote.Server{URL: url, Token: token, Timeout: c.Timeout}, settings, i > 0); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// ask asks one server and prints its answer.
-func (c *shedCmd) ask(s streams, srv remote.Server, settings map[string]string, further bool) error {
+// askServer asks one server and prints its answer.
+func (c *shedCmd) askServer(s streams, srv remote.Server, settings map[string]string, further bool) error {
 	method, body := http.MethodGet, any(nil)
 	if len(settings) > 0 {
 		method, body = http.MethodPatch, settings
@@ -108,10 +108,10 @@ func shedState(st *shed.State) string {
 		}
 	}
 	if st.UnknownUsers > 0 {
-		fmt.Fprintf(&b, "%s of nobody known met no limit per user\n", count(int64(st.UnknownUsers), "request"))
+		fmt.Fprintf(&b, "%s of nobody known met no limit per user\n", pluralize(int64(st.UnknownUsers), "request"))
 	}
 	if st.WithoutLease > 0 {
-		fmt.Fprintf(&b, "%s without a lease did not meet user_concurrency\n", count(int64(st.WithoutLease), "request"))
+		fmt.Fprintf(&b, "%s without a lease did not meet user_concurrency\n", pluralize(int64(st.WithoutLease), "request"))
 	}
 	return b.String()
 }

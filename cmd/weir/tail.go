@@ -35,7 +35,7 @@ func (c *tailCmd) Run(s streams) error {
 		Kinds:   []string{live.KindRecord, live.KindLoss},
 		Domains: c.Domains, Rules: c.Rules, Limits: c.Limits, Keys: c.Keys, Outcomes: c.Outcomes,
 	}
-	stream, err := c.open(ctx, filter)
+	stream, err := c.openStream(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *tailCmd) Run(s streams) error {
 			return nil
 		}
 		if err == nil {
-			err = p.print(m)
+			err = p.printMessage(m)
 		}
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ type tailPrinter struct {
 	loss   event.Loss
 }
 
-func (p *tailPrinter) print(m live.Message) error {
+func (p *tailPrinter) printMessage(m live.Message) error {
 	switch m.Kind {
 	case live.KindRecord:
 		p.records++
@@ -87,7 +87,7 @@ func (p *tailPrinter) print(m live.Message) error {
 		if err := remote.ReadEvent(m, &r, "a record"); err != nil {
 			return err
 		}
-		_, err := io.WriteString(p.out, p.line(&r)+"\n")
+		_, err := io.WriteString(p.out, p.formatRecord(&r)+"\n")
 		return err
 	case live.KindLoss:
 		var l event.Loss
@@ -95,7 +95,7 @@ func (p *tailPrinter) print(m live.Message) error {
 			return err
 		}
 		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
-			fmt.Fprintf(p.notes, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
+			fmt.Fprintf(p.notes, "-- records leave out %s since the server started\n", pluralize(int64(n), "decision"))
 		}
 		p.loss = l
 	case live.KindDropped:
@@ -103,7 +103,7 @@ func (p *tailPrinter) print(m live.Message) error {
 		if err := remote.ReadEvent(m, &dropped, "a count of missed events"); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.notes, "-- missed %s: they came faster than they were read\n", count(int64(dropped.Events), "record"))
+		fmt.Fprintf(p.notes, "-- missed %s: they came faster than they were read\n", pluralize(int64(dropped.Events), "record"))
 	}
 	return nil
 }
@@ -116,8 +116,8 @@ const (
 // outcomeColours are SGR parameters.
 var outcomeColours = map[string]string{"refused": "31", "allowed": "32", "delayed": "33", "soft": "33", "borrowed": "33", "shadow_refused": "35"}
 
-// line writes a record for a person.
-func (p *tailPrinter) line(r *event.Record) string {
+// formatRecord writes a record for a person.
+func (p *tailPrinter) formatRecord(r *event.Record) string {
 	key := live.Printable(r.Key)
 	if r.Merged {
 		key = "(many)"

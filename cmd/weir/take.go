@@ -92,7 +92,7 @@ func (c *takeCmd) Run(s streams) error {
 	}
 	q := remote.NewQuestion(c.Domain, ds)
 	q.Cost, q.Peek, q.Lease, q.Strict = c.Cost, c.Peek, c.Lease, c.Strict
-	token, err := c.token()
+	token, err := c.readToken()
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestFamilyTerminal(t *testing.T) {
 	for i, args := range commands {
 		fail = i >= len(commands)-11
 		var out, errs bytes.Buffer
-		run(args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+		runCommand(args, streams{in: strings.NewReader(""), out: &out, err: &errs})
 		if out.Len()+errs.Len() == 0 {
 			t.Errorf("%q printed nothing", args)
 		}

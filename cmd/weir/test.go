@@ -18,7 +18,7 @@ type testCmd struct {
 
 // Run plays the cases.
 func (c *testCmd) Run(s streams) error {
-	all, err := c.play()
+	all, err := c.playCases()
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func (c *testCmd) Run(s streams) error {
 			failed++
 		}
 	}
-	if err := s.writeReport(all, c.JSON, c.text(all, failed)); err != nil || failed == 0 {
+	if err := s.writeReport(all, c.JSON, c.formatResults(all, failed)); err != nil || failed == 0 {
 		return err
 	}
 	return errNo
 }
 
-// play plays the cases of all files.
-func (c *testCmd) play() (all []cases.Result, err error) {
+// playCases plays the cases of all files.
+func (c *testCmd) playCases() (all []cases.Result, err error) {
 	var files []string
 	for _, name := range c.Files {
 		switch {
@@ -60,7 +60,7 @@ func (c *testCmd) play() (all []cases.Result, err error) {
 		gw = t
 	}
 	for _, name := range files {
-		results, err := cases.Run(name, gw)
+		results, err := cases.PlayFile(name, gw)
 		if err != nil {
 			return nil, err
 		}
@@ -69,8 +69,8 @@ func (c *testCmd) play() (all []cases.Result, err error) {
 	return all, nil
 }
 
-// text writes results for a person.
-func (c *testCmd) text(all []cases.Result, failed int) string {
+// formatResults writes results for a person.
+func (c *testCmd) formatResults(all []cases.Result, failed int) string {
 	var b strings.Builder
 	for _, r := range all {
 		switch {
@@ -83,6 +83,6 @@ func (c *testCmd) text(all []cases.Result, failed int) string {
 			fmt.Fprintf(&b, "ok    %s\n", r.Name)
 		}
 	}
-	fmt.Fprintf(&b, "%s, %d failed\n", count(len(all), "case"), failed)
+	fmt.Fprintf(&b, "%s, %d failed\n", pluralize(len(all), "case"), failed)
 	return b.String()
 }

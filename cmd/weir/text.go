@@ -10,15 +10,15 @@ import (
 	"github.com/weirlimit/weir/internal/overlay"
 )
 
-// count returns "1 rule", "2 rules".
-func count[T int | int64](n T, noun string) string {
+// pluralize returns "1 rule", "2 rules".
+func pluralize[T int | int64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func units(n int64) string { return count(n, "unit") }
+func units(n int64) string { return pluralize(n, "unit") }
 
 // seconds writes a number of seconds: "12.5s", nil "never".
 func seconds(s *float64) string {

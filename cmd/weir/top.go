@@ -25,13 +25,13 @@ type topCmd struct {
 func (c *topCmd) Run(s streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	stream, err := c.states(ctx)
+	stream, err := c.openStates(ctx)
 	if err != nil {
 		return err
 	}
 	in, isFile := s.in.(*os.File)
 	if c.Once || c.JSON || !isFile || !terminal.IsTerminal(in) || !terminal.IsTerminal(s.out) {
-		return c.once(stream, s)
+		return c.printOnce(stream, s)
 	}
 	// The program reads keys itself, ctrl+c among them.
 	program := tea.NewProgram(top.New(c.Admin), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(terminal.Unwrap(s.out)), tea.WithoutSignalHandler())
@@ -39,7 +39,7 @@ func (c *topCmd) Run(s streams) error {
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		c.feed(feeding, stream, program.Send)
+		c.feedStates(feeding, stream, program.Send)
 	}()
 	_, err = program.Run()
 	end()
@@ -50,8 +50,8 @@ func (c *topCmd) Run(s streams) error {
 	return err
 }
 
-func (c *topCmd) states(ctx context.Context) (*remote.Stream, error) {
-	return c.open(ctx, &live.Filter{Kinds: []string{live.KindState}})
+func (c *topCmd) openStates(ctx context.Context) (*remote.Stream, error) {
+	return c.openStream(ctx, &live.Filter{Kinds: []string{live.KindState}})
 }
 
 // nextState returns the next state of a stream.
@@ -71,8 +71,8 @@ func nextState(stream *remote.Stream) (st live.State, err error) {
 // onceWidth is the width of a frame for scripts, in which nothing is cut off.
 const onceWidth = 100
 
-// once prints the first frame that has rates.
-func (c *topCmd) once(stream *remote.Stream, s streams) error {
+// printOnce prints the first frame that has rates.
+func (c *topCmd) printOnce(stream *remote.Stream, s streams) error {
 	defer stream.Close()
 	m := top.New(c.Admin)
 	for {
@@ -87,14 +87,14 @@ func (c *topCmd) once(stream *remote.Stream, s streams) error {
 	}
 }
 
-// feed sends what a stream tells until ctx ends. A stream that has ended is opened
+// feedStates sends what a stream tells until ctx ends. A stream that has ended is opened
 // anew.
-func (c *topCmd) feed(ctx context.Context, stream *remote.Stream, send func(tea.Msg)) {
+func (c *topCmd) feedStates(ctx context.Context, stream *remote.Stream, send func(tea.Msg)) {
 	const again = time.Second
 	for ctx.Err() == nil {
 		var err error
 		if stream == nil {
-			stream, err = c.states(ctx)
+			stream, err = c.openStates(ctx)
 		}
 		for err == nil {
 			var st live.State

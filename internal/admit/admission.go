@@ -48,19 +48,19 @@ func (a *Admission) Begin(g *Gate) {
 // charged or held.
 func (a *Admission) Decide(ctx context.Context) (weir.Decision, error) {
 	a.Req.AcceptDelay = a.wait
-	return a.decide(ctx)
+	return a.decideAndHold(ctx)
 }
 
-// Look is Decide for a request that only looks: it never waits.
-func (a *Admission) Look(ctx context.Context) (weir.Decision, error) {
+// DecidePeek is Decide for a request that only looks: it never waits.
+func (a *Admission) DecidePeek(ctx context.Context) (weir.Decision, error) {
 	a.Req.AcceptDelay = nil
-	return a.decide(ctx)
+	return a.decideAndHold(ctx)
 }
 
-func (a *Admission) decide(ctx context.Context) (weir.Decision, error) {
+func (a *Admission) decideAndHold(ctx context.Context) (weir.Decision, error) {
 	d, err := a.gate.Limiter.Decide(ctx, &a.Req)
 	if err == nil && a.Req.NewLease && d.Allowed() {
-		a.hold(ctx)
+		a.holdPermits(ctx)
 	}
 	return d, err
 }
@@ -91,13 +91,13 @@ func AfterWait(delay, most time.Duration) time.Duration { return max(delay-most,
 // Delayed reports whether the request that was allowed has to wait.
 func (a *Admission) Delayed() bool { return a.delay > 0 }
 
-// Wait holds an allowed request back for its delay. If ctx ends first it gives back what
+// AwaitDelay holds an allowed request back for its delay. If ctx ends first it gives back what
 // was charged, and returns the context's error.
-func (a *Admission) Wait(ctx context.Context) error {
+func (a *Admission) AwaitDelay(ctx context.Context) error {
 	if a.delay == 0 {
 		return nil
 	}
-	defer a.leave()
+	defer a.leaveRoom()
 	if !backoff.Sleep(ctx, a.delay) {
 		a.Cancel(ctx)
 		return ctx.Err()
@@ -105,16 +105,16 @@ func (a *Admission) Wait(ctx context.Context) error {
 	return nil
 }
 
-// leave leaves the gate's room.
-func (a *Admission) leave() {
+// leaveRoom leaves the gate's room.
+func (a *Admission) leaveRoom() {
 	if a.delay > 0 {
 		a.delay = 0
 		a.gate.room.leave()
 	}
 }
 
-// Pass notes that the request goes on now, for observers of how it ends.
-func (a *Admission) Pass() {
+// NotePassed notes that the request goes on now, for observers of how it ends.
+func (a *Admission) NotePassed() {
 	if a.gate.Limiter.WantsResults() {
 		a.passed = time.Now()
 	}
@@ -122,14 +122,14 @@ func (a *Admission) Pass() {
 
 // Cancel gives back all that was charged, permits too.
 func (a *Admission) Cancel(ctx context.Context) {
-	a.leave()
+	a.leaveRoom()
 	a.stopRenewal()
 	a.permits = a.permits[:0]
-	a.after(ctx, "refund failed", func(ctx context.Context) error { return a.gate.Limiter.Cancel(ctx, &a.Req) })
+	a.callDetached(ctx, "refund failed", func(ctx context.Context) error { return a.gate.Limiter.Cancel(ctx, &a.Req) })
 }
 
-// Holds reports whether there is something to do when the request is over.
-func (a *Admission) Holds() bool { return len(a.permits) > 0 || a.Unsettled() }
+// NeedsFinish reports whether there is something to do when the request is over.
+func (a *Admission) NeedsFinish() bool { return len(a.permits) > 0 || a.Unsettled() }
 
 // Unsettled reports whether it must be known how the request ended: its charge is
 // adjusted by it, or an observer learns of it.
@@ -148,13 +148,13 @@ func (a *Admission) Adjust(ctx context.Context, res weir.Result) {
 		a.gate.Limiter.End(&a.Req, end)
 	}
 	if a.Req.NeedsResult() {
-		a.after(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Adjust(ctx, &a.Req, res) })
+		a.callDetached(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Adjust(ctx, &a.Req, res) })
 	}
 }
 
-// after makes a call to the store that outlives the request, and logs its error.
-func (a *Admission) after(ctx context.Context, failed string, call func(context.Context) error) {
-	ctx, stop := detach(ctx)
+// callDetached makes a call to the store that outlives the request, and logs its error.
+func (a *Admission) callDetached(ctx context.Context, failed string, call func(context.Context) error) {
+	ctx, stop := detachContext(ctx)
 	defer stop()
 	if err := call(ctx); err != nil {
 		a.gate.Faults.Report(failed, err)
@@ -170,7 +170,7 @@ func (a *Admission) Finish(ctx context.Context, res weir.Result) {
 
 // End empties a for its next use.
 func (a *Admission) End() {
-	a.leave()
+	a.leaveRoom()
 	a.Req.Reset()
 	a.gate, a.passed = nil, time.Time{}
 }
@@ -178,8 +178,8 @@ func (a *Admission) End() {
 // leastRenewal is the shortest interval at which permits are renewed.
 const leastRenewal = 10 * time.Millisecond
 
-// hold renews the permits that the last decision granted until Release.
-func (a *Admission) hold(ctx context.Context) {
+// holdPermits renews the permits that the last decision granted until Release.
+func (a *Admission) holdPermits(ctx context.Context) {
 	period := weir.Forever
 	for _, o := range a.Req.Ops() {
 		if o.Charged && o.Limit.Traits()&weir.Leases != 0 {
@@ -190,7 +190,7 @@ func (a *Admission) hold(ctx context.Context) {
 		}
 	}
 	if len(a.permits) > 0 {
-		a.renewal = renew(context.WithoutCancel(ctx), a.gate, a.permits, max(period/3, leastRenewal))
+		a.renewal = startRenewal(context.WithoutCancel(ctx), a.gate, a.permits, max(period/3, leastRenewal))
 	}
 }
 
@@ -205,7 +205,7 @@ func (a *Admission) Release(ctx context.Context) {
 		a.permits[i] = a.permits[i].Undo(a.permits[i].Cost)
 		a.permits[i].NewLease = true
 	}
-	a.after(ctx, "releasing a permit failed", func(ctx context.Context) error {
+	a.callDetached(ctx, "releasing a permit failed", func(ctx context.Context) error {
 		_, err := a.gate.Limiter.Apply(ctx, a.permits)
 		return err
 	})

@@ -78,7 +78,7 @@ func TestWait(t *testing.T) {
 					t.Fatalf("%v %v, want a refusal for %s", d, err, want)
 				}
 			}
-			if err := second.Wait(ctx); err != nil || time.Since(began) != time.Second {
+			if err := second.AwaitDelay(ctx); err != nil || time.Since(began) != time.Second {
 				t.Errorf("%v after %s", err, time.Since(began))
 			}
 			cancel()
@@ -104,12 +104,12 @@ func TestRoom(t *testing.T) {
 		decide(false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := waiting.Wait(ctx); !errors.Is(err, context.Canceled) {
+		if err := waiting.AwaitDelay(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		last := decide(true)
 		began := time.Now()
-		if err := last.Wait(t.Context()); err != nil || time.Since(began) != time.Second {
+		if err := last.AwaitDelay(t.Context()); err != nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %s: the place in the queue was not given back", err, time.Since(began))
 		}
 		decide(true).Cancel(t.Context()) // and its place in the room
@@ -123,7 +123,7 @@ func TestPermits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g := gate(t, permits(1), admit.Options{})
 		first, second := begin(g), begin(g)
-		if d, err := first.Decide(t.Context()); err != nil || !d.Allowed() || !first.Holds() {
+		if d, err := first.Decide(t.Context()); err != nil || !d.Allowed() || !first.NeedsFinish() {
 			t.Fatal(d, err)
 		}
 		time.Sleep(time.Minute)
@@ -149,7 +149,7 @@ func TestAwait(t *testing.T) {
 		send := func(key string) (*admit.Outgoing, error) {
 			o := &admit.Outgoing{Key: key}
 			fill(&o.Admission, g)
-			return o, o.Await(t.Context(), func(limit string, wait time.Duration) error { return errors.New("refused by " + limit) })
+			return o, o.AwaitTurn(t.Context(), func(limit string, wait time.Duration) error { return errors.New("refused by " + limit) })
 		}
 		first, err := send("x")
 		if err != nil {
@@ -165,14 +165,14 @@ func TestAwait(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		second.Finish(t.Context(), weir.Result{Code: 200})
-		g.Pause("x", 4*time.Second)
+		g.PauseKey("x", 4*time.Second)
 		began = time.Now()
 		third, err := send("x")
 		if took := time.Since(began); err != nil || took != 4*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 		third.Finish(t.Context(), weir.Result{Code: 200})
-		g.Pause("x", time.Minute)
+		g.PauseKey("x", time.Minute)
 		if _, err = send("x"); err == nil || err.Error() != "refused by " {
 			t.Errorf("got %v", err)
 		}

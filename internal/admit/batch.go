@@ -14,7 +14,7 @@ import (
 // refund failed, nil if it did not.
 func DecideAll(ctx context.Context, l *weir.Limiter, reqs []*weir.Request, each func(i int, d weir.Decision)) (at int, err, undo error) {
 	for i, r := range reqs {
-		if err := check(l.Match(r)); err != nil {
+		if err := checkOps(l.Match(r)); err != nil {
 			return i, err, nil
 		}
 	}
@@ -28,9 +28,9 @@ func DecideAll(ctx context.Context, l *weir.Limiter, reqs []*weir.Request, each 
 	return 0, nil, nil
 }
 
-// check returns why a request that meets ops cannot be decided, weir.ErrCost or
+// checkOps returns why a request that meets ops cannot be decided, weir.ErrCost or
 // weir.ErrNoLease; nil if it can.
-func check(ops []weir.Op) error {
+func checkOps(ops []weir.Op) error {
 	for i := range ops {
 		o := &ops[i]
 		if o.Role == weir.Deny {
@@ -48,7 +48,7 @@ func check(ops []weir.Op) error {
 
 // cancelAll gives back what reqs were charged.
 func cancelAll(ctx context.Context, l *weir.Limiter, reqs []*weir.Request) error {
-	ctx, stop := detach(ctx)
+	ctx, stop := detachContext(ctx)
 	defer stop()
 	var errs []error
 	for _, r := range reqs {
@@ -68,7 +68,7 @@ func Acquire(ctx context.Context, l *weir.Limiter, r *weir.Request) (weir.Decisi
 	if err != nil || !r.NewLease || !d.Allowed() || ctx.Err() == nil {
 		return d, err
 	}
-	within, stop := detach(ctx)
+	within, stop := detachContext(ctx)
 	defer stop()
 	if _, err := l.Release(within, r); err != nil {
 		return weir.Decision{}, err

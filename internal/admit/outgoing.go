@@ -22,9 +22,9 @@ type Outgoing struct {
 // same request may be sent, or weir.Never.
 type Refusal func(limit string, wait time.Duration) error
 
-// Host fills in the descriptor by which a request is limited unless an option says
+// AddHostDescriptor fills in the descriptor by which a request is limited unless an option says
 // otherwise: its key, as host.
-func (o *Outgoing) Host() {
+func (o *Outgoing) AddHostDescriptor() {
 	o.Req.Descriptors = append(o.Req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: o.Key}}})
 }
 
@@ -35,18 +35,18 @@ func SetCost(r *weir.Request, cost int64) {
 	}
 }
 
-// Await returns when the request may be sent: it waits for its limits, and while its key
+// AwaitTurn returns when the request may be sent: it waits for its limits, and while its key
 // is to be left alone, for the gate's MaxDelay at most. Its error is one of refusal's,
 // that of ctx, or an *[Undecided]; then nothing is charged.
-func (o *Outgoing) Await(ctx context.Context, refusal Refusal) error {
+func (o *Outgoing) AwaitTurn(ctx context.Context, refusal Refusal) error {
 	o.refusal = refusal
-	o.waiter = o.gate.room.Waiter(ctx, o.gate.maxDelay)
+	o.waiter = o.gate.room.NewWaiter(ctx, o.gate.maxDelay)
 	defer o.waiter.Done()
 	for {
 		if err := o.awaitKey(); err != nil {
 			return err
 		}
-		d, err := o.Look(ctx)
+		d, err := o.DecidePeek(ctx)
 		switch {
 		case err != nil:
 			o.Req.Reset() // what the ops say was neither decided nor charged
@@ -59,7 +59,7 @@ func (o *Outgoing) Await(ctx context.Context, refusal Refusal) error {
 				o.Cancel(ctx)
 				return err
 			}
-			o.Pass()
+			o.NotePassed()
 			return nil
 		}
 		limit, wait := "", d.RetryAfter
@@ -71,7 +71,7 @@ func (o *Outgoing) Await(ctx context.Context, refusal Refusal) error {
 			return refused
 		}
 		if d.Limit != nil && d.Limit.Traits()&weir.Leases != 0 {
-			wait = o.waiter.Permit(wait)
+			wait = o.waiter.PermitDelay(wait)
 		}
 		if err := o.waiter.Sleep(wait, refused); err != nil {
 			return err
@@ -107,8 +107,8 @@ func (o *Outgoing) awaitDelay() error {
 	return o.waiter.Sleep(delay, o.refusal(limit, delay))
 }
 
-// Pause leaves key alone for wait, as a response asked.
-func (g *Gate) Pause(key string, wait time.Duration) {
+// PauseKey leaves key alone for wait, as a response asked.
+func (g *Gate) PauseKey(key string, wait time.Duration) {
 	if g.maxPause > 0 {
 		g.paused.Add(key, time.Now(), min(wait, g.maxPause))
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Renew keeps the permits of r's lease for another period, and acquires those anew that
+// RenewPermits keeps the permits of r's lease for another period, and acquires those anew that
 // were lost, if there is room. It charges no other limit. The ops are those of the permits.
-func Renew(ctx context.Context, l *weir.Limiter, r *weir.Request) ([]weir.Op, weir.Decision, error) {
+func RenewPermits(ctx context.Context, l *weir.Limiter, r *weir.Request) ([]weir.Op, weir.Decision, error) {
 	var ops []weir.Op
 	for _, o := range l.Match(r) {
 		if o.Limit.Traits()&weir.Leases != 0 && o.Role != weir.Deny {

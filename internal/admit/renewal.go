@@ -21,21 +21,21 @@ type renewal struct {
 	stopped bool
 }
 
-func renew(ctx context.Context, g *Gate, permits []weir.Op, every time.Duration) *renewal {
+func startRenewal(ctx context.Context, g *Gate, permits []weir.Op, every time.Duration) *renewal {
 	r := &renewal{ctx: ctx, gate: g, permits: permits, every: every}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(every, r.run)
+	r.timer = time.AfterFunc(every, r.renewPermits)
 	return r
 }
 
-func (r *renewal) run() {
+func (r *renewal) renewPermits() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
 		return
 	}
-	ctx, stop := detach(r.ctx)
+	ctx, stop := detachContext(r.ctx)
 	defer stop()
 	if _, err := r.gate.Limiter.Apply(ctx, r.permits); err != nil {
 		r.gate.Faults.Report("renewing a permit failed", err)

@@ -39,9 +39,9 @@ type Waiter struct {
 	poll   backoff.Backoff
 }
 
-// Waiter returns a waiter that waits for most, or until the deadline of ctx if that is
+// NewWaiter returns a waiter that waits for most, or until the deadline of ctx if that is
 // earlier. Done must be called.
-func (r *Room) Waiter(ctx context.Context, most time.Duration) *Waiter {
+func (r *Room) NewWaiter(ctx context.Context, most time.Duration) *Waiter {
 	end := time.Now().Add(max(most, 0))
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
@@ -57,17 +57,17 @@ func (w *Waiter) Done() {
 	}
 }
 
-// Left returns how long w may wait yet.
-func (w *Waiter) Left() time.Duration { return time.Until(w.end) }
+// TimeLeft returns how long w may wait yet.
+func (w *Waiter) TimeLeft() time.Duration { return time.Until(w.end) }
 
-// Permit returns when to ask again for a permit that is not free: how long others hold
+// PermitDelay returns when to ask again for a permit that is not free: how long others hold
 // theirs is not known, and wait is when they lose them if they died.
-func (w *Waiter) Permit(wait time.Duration) time.Duration { return min(wait, w.poll.Next()) }
+func (w *Waiter) PermitDelay(wait time.Duration) time.Duration { return min(wait, w.poll.Next()) }
 
 // Sleep waits for d. It returns refusal at once where that is too long or the room is
 // full, and the context's error if that ends first.
 func (w *Waiter) Sleep(d time.Duration, refusal error) error {
-	if d > w.Left() {
+	if d > w.TimeLeft() {
 		return refusal
 	}
 	if !w.inside {

@@ -58,7 +58,7 @@ func (a *Admission) Undecided(ctx context.Context, err error) Reason {
 // cancelTimeout bounds a call to the store that outlives its request.
 const cancelTimeout = 5 * time.Second
 
-// detach returns a context for a call to the store that outlives its request.
-func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+// detachContext returns a context for a call to the store that outlives its request.
+func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 }

@@ -21,7 +21,7 @@ import (
 // is asked.
 func FindFaults(path string) (*limits.Set, rules.Errors) {
 	conf := config.Defaults()
-	if err := conf.Load(path); err != nil {
+	if err := conf.LoadFile(path); err != nil {
 		return nil, faultsOf(path, err)
 	}
 	out := faultsOf(path, conf.Check())
@@ -52,7 +52,7 @@ func FindFaults(path string) (*limits.Set, rules.Errors) {
 
 // faultsOf returns err as faults of a configuration file, each where it says it is.
 func faultsOf(path string, err error) (out rules.Errors) {
-	for _, e := range split(err) {
+	for _, e := range splitErrors(err) {
 		fault, ok := e.(*rules.Error)
 		if !ok {
 			fault = &rules.Error{File: path, Msg: e.Error()}
@@ -78,15 +78,15 @@ func TryStart(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// split returns the errors that were joined to err.
-func split(err error) []error {
+// splitErrors returns the errors that were joined to err.
+func splitErrors(err error) []error {
 	if err == nil {
 		return nil
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range joined.Unwrap() {
-			all = append(all, split(e)...)
+			all = append(all, splitErrors(e)...)
 		}
 		return all
 	}

@@ -29,7 +29,7 @@ func readNamed(c *config.Config) *named {
 		return n
 	}
 	var err error
-	if n.who, _, err = c.Identity.Open(nil, false); err != nil {
+	if n.who, _, err = c.Identity.OpenResolver(nil, false); err != nil {
 		return bad(err)
 	}
 	check, err := c.LimitCheck()
@@ -53,7 +53,7 @@ func readNamed(c *config.Config) *named {
 		n.set, n.found = rules.Check([]string{c.Rules}, rules.Options{Layers: layers, Check: check, CheckCost: c.CostCheck(), EntryForm: n.who.EntryForm})
 	}
 	if _, err := c.GatewayOptions(); err == nil && unknown == nil && n.set != nil && c.MakesDescriptors() { // else check reports it
-		bad((&Plan{conf: c, who: n.who, Set: n.set}).plans())
+		bad((&Plan{conf: c, who: n.who, Set: n.set}).makePlans())
 	}
 	return n
 }

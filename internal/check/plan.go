@@ -71,7 +71,7 @@ func MakePlan(conf *config.Config, who *identity.Resolver, set *limits.Set) (*Pl
 		}
 		return a, nil
 	}
-	if err := a.plans(); err != nil {
+	if err := a.makePlans(); err != nil {
 		return nil, err
 	}
 	// Those beneath come first: a rule that leads to one that is asked is asked too.
@@ -85,15 +85,15 @@ func MakePlan(conf *config.Config, who *identity.Resolver, set *limits.Set) (*Pl
 			}
 		}
 	}
-	a.report()
+	a.noteUnasked()
 	return a, nil
 }
 
 // IsAsked reports whether r can be met, or leads to a rule that can.
 func (a *Plan) IsAsked(r *limits.Rule) bool { return a.asked[r] }
 
-// plans makes the plans of the doors.
-func (a *Plan) plans() (err error) {
+// makePlans makes the plans of the doors.
+func (a *Plan) makePlans() (err error) {
 	if len(a.conf.Routes) == 0 {
 		a.unrouted = a.who.RulePlan(a.Set, 0)
 		return nil
@@ -184,8 +184,8 @@ func (a *Plan) mayReach(r *limits.Rule, i int) bool {
 	})
 }
 
-// caller returns a caller who sends q.
-func (a *Plan) caller(q sampleRequest) *identity.Caller {
+// makeCaller returns a caller who sends q.
+func (a *Plan) makeCaller(q sampleRequest) *identity.Caller {
 	c := a.who.Acquire()
 	c.Set(identity.Facts{Peer: netip.IPv6Loopback(), Method: q.method, Host: q.host, Path: q.path})
 	return c
@@ -193,14 +193,14 @@ func (a *Plan) caller(q sampleRequest) *identity.Caller {
 
 // routeOf returns the number of the route of q, -1 for none.
 func (a *Plan) routeOf(q sampleRequest) int {
-	c := a.caller(q)
+	c := a.makeCaller(q)
 	defer c.Release()
 	return a.routes.Find(c)
 }
 
 // planReaches reports whether a descriptor that p makes of q meets r.
 func (a *Plan) planReaches(r *limits.Rule, p *identity.Plan, q sampleRequest) bool {
-	c := a.caller(q)
+	c := a.makeCaller(q)
 	defer c.Release()
 	for _, shapes := range p.Shapes(c, r.Domain) {
 		if a.routes == nil { // any request will do
@@ -301,8 +301,8 @@ func (a *Plan) requests(r *limits.Rule, i int) []sampleRequest {
 	return out
 }
 
-// report notes what is not asked.
-func (a *Plan) report() {
+// noteUnasked notes what is not asked.
+func (a *Plan) noteUnasked() {
 	others := map[string]bool{}
 	for _, r := range a.Set.FileRules() {
 		switch {
@@ -321,14 +321,14 @@ func (a *Plan) report() {
 				a.Found = append(a.Found, u)
 			}
 		default:
-			a.Found = append(a.Found, a.why(r))
+			a.Found = append(a.Found, a.explainUnasked(r))
 		}
 	}
 	a.reportLists()
 }
 
-// why says why r is not asked, and what to do.
-func (a *Plan) why(r *limits.Rule) Unasked {
+// explainUnasked says why r is not asked, and what to do.
+func (a *Plan) explainUnasked(r *limits.Rule) Unasked {
 	u := Unasked{Rule: r, Domain: r.Domain, What: r.Path}
 	for _, key := range r.Keys {
 		if key == words.ClientID && a.routes == nil {
@@ -345,7 +345,7 @@ func (a *Plan) why(r *limits.Rule) Unasked {
 		return u
 	}
 	u.Why = "no route that its requests take sends " + strings.Join(r.Keys, ", ")
-	u.To, u.Add = a.addTo(r)
+	u.To, u.Add = a.whereToAdd(r)
 	return u
 }
 
@@ -371,9 +371,9 @@ func (a *Plan) entriesFor(r *limits.Rule) string {
 	return "{entries: [" + strings.Join(all, ", ") + "]}"
 }
 
-// addTo returns where to add which descriptor, so that r is asked: to the first route
+// whereToAdd returns where to add which descriptor, so that r is asked: to the first route
 // that has a request which r is for, or a route of its own.
-func (a *Plan) addTo(r *limits.Rule) (to, add string) {
+func (a *Plan) whereToAdd(r *limits.Rule) (to, add string) {
 	entries := a.entriesFor(r)
 	if entries == "" {
 		return "", ""
@@ -409,7 +409,7 @@ func (a *Plan) addEntries(i int, entries string) (to, add string) {
 
 // fitsPath reports whether r is for the method, host and path of q, as far as it says.
 func (a *Plan) fitsPath(r *limits.Rule, q sampleRequest) bool {
-	c := a.caller(q)
+	c := a.makeCaller(q)
 	defer c.Release()
 	path, err := c.Path()
 	if err != nil {
@@ -437,7 +437,7 @@ func quoteYAML(s string) string {
 // reportTiers notes tiers that are never chosen, as nothing that asks the rule names
 // one.
 func (a *Plan) reportTiers(r *limits.Rule) {
-	if r.TierBy == "" || a.sends(r.TierBy) {
+	if r.TierBy == "" || a.sendsKey(r.TierBy) {
 		return
 	}
 	a.Found = append(a.Found, Unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: a.whyNotSent(r.TierBy)})
@@ -456,7 +456,7 @@ func (a *Plan) reportLists() {
 	deny, allow := a.Set.Listed(a.domain)
 	for i, keys := range [][]string{deny, allow} {
 		for _, key := range keys {
-			if a.sends(key) {
+			if a.sendsKey(key) {
 				if i == 0 && a.routes != nil {
 					a.reportGaps(key)
 				}
@@ -474,7 +474,7 @@ func (a *Plan) reportGaps(key string) {
 	first, entries := -1, "{entries: ["+quoteYAML(key)+"]}"
 	for i := range a.conf.Routes {
 		rt := &a.conf.Routes[i]
-		if rt.Unlimited || rt.Sends(key) {
+		if rt.Unlimited || rt.SendsKey(key) {
 			continue
 		}
 		if gaps = append(gaps, strconv.Itoa(i+1)); first < 0 {
@@ -504,8 +504,8 @@ func (a *Plan) reportGaps(key string) {
 	a.Found = append(a.Found, u)
 }
 
-// sends reports whether some descriptor has an entry of the key.
-func (a *Plan) sends(key string) bool {
+// sendsKey reports whether some descriptor has an entry of the key.
+func (a *Plan) sendsKey(key string) bool {
 	if a.routes == nil {
 		return a.who.Unknown(key) == nil
 	}

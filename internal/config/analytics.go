@@ -32,7 +32,7 @@ func (a *Analytics) DatabaseKind() (string, error) {
 	if rest, ok := strings.CutPrefix(a.URL, AnalyticsMemory); ok && rest != "" {
 		return "", fmt.Errorf("%s: memory: takes nothing: leave %q out", flag, rest)
 	}
-	return kindOf(flag, "sqlite:weir.db, or memory: or off", a.URL, databaseKinds)
+	return kindOfURL(flag, "sqlite:weir.db, or memory: or off", a.URL, databaseKinds)
 }
 
 // Options returns what the service is made with.
@@ -44,8 +44,8 @@ func (a *Analytics) Options(log *slog.Logger) analytics.Options {
 	}}
 }
 
-// check reports what is wrong with a that can be seen without opening anything.
-func (a *Analytics) check() error {
+// checkDatabase reports what is wrong with a that can be seen without opening anything.
+func (a *Analytics) checkDatabase() error {
 	if a.URL == Off {
 		return nil
 	}
@@ -58,5 +58,5 @@ func (c *Config) checkAnalytics() error {
 	if c.Events.URL == Off && c.Analytics.URL != Off && c.Analytics.URL != AnalyticsMemory {
 		return fmt.Errorf("--analytics %s has nothing to keep: leave --events off out", redact.URL(c.Analytics.URL))
 	}
-	return c.Analytics.check()
+	return c.Analytics.checkDatabase()
 }

@@ -19,7 +19,7 @@ type AnalyticsProcess struct {
 
 // ReadVariables sets what has no flag, by its environment variable or its default.
 func (c *AnalyticsProcess) ReadVariables() error {
-	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+	walkLeaves(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
 		if s.Flag == "" {
 			setDefault(s, v)
 		}
@@ -36,7 +36,7 @@ func (c *AnalyticsProcess) Check() error {
 	if c.URL == Off {
 		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://HOST/DATABASE"))
 	}
-	errs = append(errs, c.TLS.check("tls"), c.Admin().check(), c.Analytics.check(), c.Log.check())
+	errs = append(errs, c.TLS.checkFiles("tls"), c.Admin().checkToken(), c.Analytics.checkDatabase(), c.Log.checkWords())
 	return errors.Join(append(errs, checkBounds(&c.Analytics, "analytics.", func(string) bool { return true })...)...)
 }
 

@@ -36,14 +36,14 @@ func (a *Answer) options() (answer.Options, error) {
 	return opt, nil
 }
 
-// check reports what is wrong with a that can be seen without its files.
-func (a *Answer) check() error {
-	_, err := a.writer(nil)
+// checkOptions reports what is wrong with a that can be seen without its files.
+func (a *Answer) checkOptions() error {
+	_, err := a.newWriter(nil)
 	return err
 }
 
-// writer returns the writer of all HTTP answers. The key may be nil.
-func (a *Answer) writer(partitionKey []byte) (*answer.Writer, error) {
+// newWriter returns the writer of all HTTP answers. The key may be nil.
+func (a *Answer) newWriter(partitionKey []byte) (*answer.Writer, error) {
 	opt, err := a.options()
 	if err != nil {
 		return nil, err
@@ -62,5 +62,5 @@ func (c *Config) OpenAnswerWriter() (*answer.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Answer.writer(key)
+	return c.Answer.newWriter(key)
 }

@@ -7,11 +7,11 @@ import (
 
 // checkBounds returns an error for each setting of the struct that section points to
 // which is out of its bounds. key is the path of the section with a dot; only settings of
-// which isSet reports true, by their keys, are looked at.
+// which hasEffect reports true, by their keys, are looked at.
 func checkBounds(section any, key string, isSet func(key string) bool) []error {
 	var errs []error
-	walk(reflect.ValueOf(section).Elem(), key, "", func(s Setting, v reflect.Value) {
-		if why := s.bounds.fault(v); why != "" && isSet(s.Key) {
+	walkLeaves(reflect.ValueOf(section).Elem(), key, "", func(s Setting, v reflect.Value) {
+		if why := s.bounds.faultOf(v); why != "" && isSet(s.Key) {
 			name := s.Key
 			switch {
 			case s.Flag != "":
@@ -25,8 +25,8 @@ func checkBounds(section any, key string, isSet func(key string) bool) []error {
 	return errs
 }
 
-// fault says why v is out of b, empty if it is not.
-func (b bounds) fault(v reflect.Value) string {
+// faultOf says why v is out of b, empty if it is not.
+func (b bounds) faultOf(v reflect.Value) string {
 	switch {
 	case b.positive && v.Int() <= 0:
 		return "a client could then hold what it likes for ever; give a duration such as 10s"

@@ -40,18 +40,18 @@ func (c *Config) Check() error {
 	if len(c.HTTP.ProxyProtocol) > 0 && strings.HasPrefix(c.HTTP.Listen, UnixPrefix) {
 		proxies = errors.New("--proxy-protocol lists addresses, and peers of a Unix socket have none: listen on a port")
 	}
-	errs = append(errs, trust, gateway, c.Identity.check(), c.checkAsked(), proxies)
-	errs = append(errs, c.HTTP.TLS.check("http.tls"), c.Admin.TLS.check("admin.tls"), c.GRPC.TLS.check("grpc.tls"), c.RESP.TLS.check("resp.tls"))
-	errs = append(errs, checkBounds(c, "", c.isSet)...)
+	errs = append(errs, trust, gateway, c.Identity.checkOptions(), c.checkAsked(), proxies)
+	errs = append(errs, c.HTTP.TLS.checkFiles("http.tls"), c.Admin.TLS.checkFiles("admin.tls"), c.GRPC.TLS.checkFiles("grpc.tls"), c.RESP.TLS.checkFiles("resp.tls"))
+	errs = append(errs, checkBounds(c, "", c.hasEffect)...)
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
 		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
 	}
-	errs = append(errs, checkShed(c.Shed), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
+	errs = append(errs, checkShed(c.Shed), c.Events.checkSettings(), c.checkAnalytics(), c.Admin.checkToken(), c.GRPC.checkClients(), c.RESP.checkAccess(), c.Answer.checkOptions(), c.Log.checkWords(), c.OTel.checkExport())
 	return errors.Join(errs...)
 }
 
-// isSet reports whether a setting has an effect, by its key.
-func (c *Config) isSet(key string) bool {
+// hasEffect reports whether a setting has an effect, by its key.
+func (c *Config) hasEffect(key string) bool {
 	section, _, _ := strings.Cut(key, ".")
 	switch section {
 	case "grpc":

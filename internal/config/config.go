@@ -135,8 +135,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalYAML implements yaml.InterfaceMarshaler.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 
-// check reports what is missing of the files of a listener in a section.
-func (t *TLS) check(section string) error {
+// checkFiles reports what is missing of the files of a listener in a section.
+func (t *TLS) checkFiles(section string) error {
 	switch {
 	case (t.Cert == "") != (t.Key == ""):
 		return fmt.Errorf("%s.cert and %[1]s.key go together: one of them is missing", section)
@@ -155,16 +155,16 @@ func (t *TLS) OpenCertificate(client string, log *slog.Logger) (*certfile.Certif
 	return certfile.Open(certfile.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, ClientSAN: client}, log)
 }
 
-// check reports a token that is given twice.
-func (a *Admin) check() error {
+// checkToken reports a token that is given twice.
+func (a *Admin) checkToken() error {
 	if a.Token != "" && a.TokenFile != "" {
 		return errors.New("admin.token (WEIR_ADMIN_TOKEN) and --admin-token-file are both given: keep one")
 	}
 	return nil
 }
 
-// check is for the two words that come unchecked from a file.
-func (l *Log) check() error {
+// checkWords is for the two words that come unchecked from a file.
+func (l *Log) checkWords() error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		return fmt.Errorf("--log-level (log.level) %q must be debug, info, warn or error", l.Level)

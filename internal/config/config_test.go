@@ -295,7 +295,7 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Load(file); err == nil {
+		if err := c.LoadFile(file); err == nil {
 			if err := c.Print(new(bytes.Buffer)); err != nil {
 				t.Errorf("read, and does not print: %v", err)
 			}

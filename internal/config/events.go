@@ -28,14 +28,14 @@ const (
 
 // FindQueueKind returns the kind of the queue that a URL names.
 func FindQueueKind(flag, url string) (string, error) {
-	return kindOf(flag, "amqp://127.0.0.1:5672, or local: or off", url, queueKinds, eventsLocal)
+	return kindOfURL(flag, "amqp://127.0.0.1:5672, or local: or off", url, queueKinds, eventsLocal)
 }
 
 // IsLocal reports whether events stay in this process.
 func (e *Events) IsLocal() bool { return e.URL == eventsLocal+":" }
 
-// check reports what is wrong with e that can be seen without opening anything.
-func (e *Events) check() error {
+// checkSettings reports what is wrong with e that can be seen without opening anything.
+func (e *Events) checkSettings() error {
 	var errs []error
 	if e.URL != Off && !e.IsLocal() {
 		if scheme, rest, _ := strings.Cut(e.URL, ":"); scheme == eventsLocal {

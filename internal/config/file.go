@@ -19,10 +19,10 @@ import (
 // maxConfig bounds a configuration file, in bytes.
 const maxConfig = 1 << 20
 
-// Load reads the configuration file at path over c: what the file does not
+// LoadFile reads the configuration file at path over c: what the file does not
 // name stays as it is. Every unknown or repeated key and every value of the
 // wrong form is an error that names its line; all are reported.
-func (c *Config) Load(path string) error {
+func (c *Config) LoadFile(path string) error {
 	data, err := regular.Read(path, maxConfig)
 	if err != nil {
 		return fmt.Errorf("configuration file: %w", err)
@@ -36,7 +36,7 @@ func (c *Config) Load(path string) error {
 	}
 	f := file{path: path}
 	if other := otherFile(doc.Content[0]); other != "" {
-		f.bad(doc.Content[0], "this file is %s", other)
+		f.addError(doc.Content[0], "this file is %s", other)
 		return errors.Join(f.errs...)
 	}
 	f.section(reflect.ValueOf(c).Elem(), doc.Content[0], "")
@@ -51,19 +51,19 @@ type file struct {
 	values int
 }
 
-func (f *file) bad(n *yaml.Node, format string, args ...any) {
+func (f *file) addError(n *yaml.Node, format string, args ...any) {
 	f.errs = append(f.errs, &rules.Error{File: f.path, Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...)})
 }
 
 // section fills the struct v from the mapping n. key is its path with a dot,
 // empty at the top.
 func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
-	if n = target(n); absent(n) {
+	if n = aliasTarget(n); isAbsent(n) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
 		_, names := fieldsOf(v)
-		f.bad(n, "%smust hold keys and values%s", at(key), sectionHint(key, n, names))
+		f.addError(n, "%smust hold keys and values%s", sectionName(key), sectionHint(key, n, names))
 		return
 	}
 	fields, names := fieldsOf(v)
@@ -73,17 +73,17 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 		at, known := fields[name.Value]
 		switch first := seen[name.Value]; {
 		case name.Kind != yaml.ScalarNode || !known:
-			f.bad(name, "unknown key %q%s", key+name.Value, keyHint(key, name.Value, value, names))
+			f.addError(name, "unknown key %q%s", key+name.Value, keyHint(key, name.Value, value, names))
 			continue
 		case first > 0:
-			f.bad(name, "%q is there twice, first on line %d", key+name.Value, first)
+			f.addError(name, "%q is there twice, first on line %d", key+name.Value, first)
 			continue
 		}
 		seen[name.Value] = name.Line
 		if _, embedded := v.Type().Field(at).Tag.Lookup("embed"); embedded {
 			f.section(v.Field(at), value, key+name.Value+".")
 		} else {
-			f.value(v.Field(at), value, key+name.Value)
+			f.fillValue(v.Field(at), value, key+name.Value)
 		}
 	}
 }
@@ -111,14 +111,14 @@ func hasKeys(v reflect.Value) bool {
 // maxValues bounds how many values a file may hold, aliases written out.
 const maxValues = 1 << 20
 
-// value fills v, which may be a list or a section in one, from n.
-func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
-	if n = target(n); absent(n) && !isInShed(key) {
+// fillValue fills v, which may be a list or a section in one, from n.
+func (f *file) fillValue(v reflect.Value, n *yaml.Node, key string) {
+	if n = aliasTarget(n); isAbsent(n) && !isInShed(key) {
 		return
 	}
 	if f.values++; f.values > maxValues {
 		if f.values == maxValues+1 {
-			f.bad(n, "%s: the file holds more than %d values", key, maxValues)
+			f.addError(n, "%s: the file holds more than %d values", key, maxValues)
 		}
 		return
 	}
@@ -131,79 +131,79 @@ func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
 	case (n.Kind == yaml.MappingNode || !isText) && hasKeys(v):
 		f.section(v, n, key+".")
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
-		f.list(v, n, key)
+		f.fillList(v, n, key)
 	default:
-		f.leaf(v, n, key)
+		f.fillLeaf(v, n, key)
 	}
 }
 
-// list fills the slice v from n, which may be a single value too.
-func (f *file) list(v reflect.Value, n *yaml.Node, key string) {
+// fillList fills the slice v from n, which may be a single value too.
+func (f *file) fillList(v reflect.Value, n *yaml.Node, key string) {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		items = n.Content
 	}
 	all := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
-		if absent(target(item)) {
-			f.bad(item, "%s[%d] is empty", key, i)
+		if isAbsent(aliasTarget(item)) {
+			f.addError(item, "%s[%d] is empty", key, i)
 			continue
 		}
-		f.value(all.Index(i), item, fmt.Sprintf("%s[%d]", key, i))
+		f.fillValue(all.Index(i), item, fmt.Sprintf("%s[%d]", key, i))
 	}
 	v.Set(all)
 }
 
-// at names a section in a message.
-func at(key string) string {
+// sectionName names a section in a message.
+func sectionName(key string) string {
 	if key == "" {
 		return "the file "
 	}
 	return key[:len(key)-1] + " "
 }
 
-// leaf fills the setting v from n.
-func (f *file) leaf(v reflect.Value, n *yaml.Node, key string) {
+// fillLeaf fills the setting v from n.
+func (f *file) fillLeaf(v reflect.Value, n *yaml.Node, key string) {
 	list, isList := v.Addr().Interface().(*[]string)
 	set := setText
 	if isInShed(key) {
 		set = setShed
 	}
 	switch {
-	case isInShed(key) && (absent(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0):
-		f.bad(n, "%s must have a value: give one, or leave the key out", key)
+	case isInShed(key) && (isAbsent(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0):
+		f.addError(n, "%s must have a value: give one, or leave the key out", key)
 	case n.Kind == yaml.ScalarNode && isList:
 		*list = []string{n.Value}
 	case n.Kind == yaml.ScalarNode:
 		if err := set(v, n.Value); err != nil {
-			f.bad(n, "%s: %v", key, err)
+			f.addError(n, "%s: %v", key, err)
 		}
 	case n.Kind == yaml.SequenceNode && isList:
 		items := []string{}
 		for _, item := range n.Content {
-			if item = target(item); item.Kind != yaml.ScalarNode {
-				f.bad(item, "%s: each must be a single value%s", key, leafHint(key))
+			if item = aliasTarget(item); item.Kind != yaml.ScalarNode {
+				f.addError(item, "%s: each must be a single value%s", key, leafHint(key))
 				return
 			}
 			items = append(items, item.Value)
 		}
 		*list = items
 	default:
-		f.bad(n, "%s must be a single value%s", key, leafHint(key))
+		f.addError(n, "%s must be a single value%s", key, leafHint(key))
 	}
 }
 
-// target returns what an alias stands for. How deep they go is bounded by the
+// aliasTarget returns what an alias stands for. How deep they go is bounded by the
 // depth of the settings, how many there are by maxValues.
-func target(n *yaml.Node) *yaml.Node {
+func aliasTarget(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
 }
 
-// absent reports whether n is nothing: the key stands there without a value.
-func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+// isAbsent reports whether n is nothing: the key stands there without a value.
+func isAbsent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // WithoutSecrets returns c without the secrets that a URL may hold.
 func (c *Config) WithoutSecrets() *Config {
@@ -237,7 +237,7 @@ func (c *Config) WithoutSecrets() *Config {
 func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, error) {
 	c := Defaults()
 	if file != "" {
-		if err := c.Load(file); err != nil {
+		if err := c.LoadFile(file); err != nil {
 			return nil, err
 		}
 	}
@@ -245,8 +245,8 @@ func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, e
 		return nil, err
 	}
 	from := make(map[string]reflect.Value)
-	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
-	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+	walkLeaves(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
+	walkLeaves(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
 		if s.Flag != "" && isSet(s.Flag) {
 			v.Set(from[s.Flag])
 		}

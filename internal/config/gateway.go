@@ -62,7 +62,7 @@ func (c *Config) GatewayRoute(i int) (gateway.Route, error) {
 	out := gateway.Route{
 		Route: identity.Route{
 			Name: r.Name, Host: r.Host, Path: r.Path, Allow: r.Allow, Methods: r.Methods, Descriptors: descriptors,
-			Cost: r.Cost, Unlimited: r.Unlimited, Priority: r.Priority.or(c.DefaultPriority()),
+			Cost: r.Cost, Unlimited: r.Unlimited, Priority: r.Priority.numberOr(c.DefaultPriority()),
 		},
 		Forward: gateway.Forward{
 			StripPrefix: r.StripPrefix, PreserveHost: r.PreserveHost,

@@ -29,8 +29,8 @@ type GRPC struct {
 	Workers          int64         `yaml:"workers" kong:"-" was:"grpc-workers" default:"64" placeholder:"N" least:"0" most:"65536" help:"Goroutines that serve gRPC calls in turns; calls beyond them have one of their own. 0 means that each call has one of its own."`
 }
 
-// check reports what is wrong with g that can be seen without opening anything.
-func (g *GRPC) check() error {
+// checkClients reports what is wrong with g that can be seen without opening anything.
+func (g *GRPC) checkClients() error {
 	if g.Listen != "" && g.ClientSAN != "" && g.TLS.ClientCA == "" {
 		return errors.New("grpc.client_san needs grpc.tls.client_ca: without it clients show no certificate")
 	}

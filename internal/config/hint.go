@@ -83,16 +83,16 @@ func otherFile(top *yaml.Node) string {
 	switch {
 	case top.Kind != yaml.MappingNode:
 		return ""
-	case lookUp(top, "cases") != nil:
+	case valueOfKey(top, "cases") != nil:
 		return "cases, not a configuration: give it to weir test"
-	case lookUp(top, "domain") != nil, lookUp(top, "descriptors") != nil:
+	case valueOfKey(top, "domain") != nil, valueOfKey(top, "descriptors") != nil:
 		return "rules, not a configuration: give it with --rules"
 	}
 	return ""
 }
 
-// lookUp returns the value of a key of a mapping, nil for none.
-func lookUp(n *yaml.Node, key string) *yaml.Node {
+// valueOfKey returns the value of a key of a mapping, nil for none.
+func valueOfKey(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]

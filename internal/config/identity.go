@@ -110,14 +110,14 @@ func (c *Identity) options() (identity.Options, error) {
 	return opt, err
 }
 
-// check reports what is wrong with c that can be seen without its files.
-func (c *Identity) check() error {
+// checkOptions reports what is wrong with c that can be seen without its files.
+func (c *Identity) checkOptions() error {
 	_, err := c.options()
 	return err
 }
 
-// jwt returns which tokens are believed. Without any, its ok is false.
-func (c *Identity) jwt() (opt credentials.JWTOptions, ok bool, err error) {
+// jwtOptions returns which tokens are believed. Without any, its ok is false.
+func (c *Identity) jwtOptions() (opt credentials.JWTOptions, ok bool, err error) {
 	j := &c.JWT
 	opt = credentials.JWTOptions{
 		KeyFile: j.KeyFile, URL: j.URL, Algorithms: j.Algorithms, Issuers: j.Issuers, Audiences: j.Audiences,
@@ -131,9 +131,9 @@ func (c *Identity) jwt() (opt credentials.JWTOptions, ok bool, err error) {
 	return opt, ok, nil
 }
 
-// Open returns a resolver, and the file of API keys if there is one. Unless it fetches, no
+// OpenResolver returns a resolver, and the file of API keys if there is one. Unless it fetches, no
 // keys of tokens are fetched: tokens that need them are then not believed.
-func (c *Identity) Open(log *slog.Logger, fetches bool) (*identity.Resolver, *credentials.KeyFile, error) {
+func (c *Identity) OpenResolver(log *slog.Logger, fetches bool) (*identity.Resolver, *credentials.KeyFile, error) {
 	opt, err := c.options()
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +142,7 @@ func (c *Identity) Open(log *slog.Logger, fetches bool) (*identity.Resolver, *cr
 	if opt.APIKey.Secret, err = ReadSecret("identity.api_key.secret_file", c.APIKey.SecretFile); err != nil {
 		return nil, nil, err
 	}
-	jwt, ok, err := c.jwt()
+	jwt, ok, err := c.jwtOptions()
 	if err != nil {
 		return nil, nil, err
 	}

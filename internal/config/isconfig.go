@@ -21,7 +21,7 @@ func IsConfig(path string) bool {
 	}
 	top, others := doc.Content[0], []string{"domain", "descriptors", "cases"}
 	for _, name := range others {
-		if lookUp(top, name) != nil {
+		if valueOfKey(top, name) != nil {
 			return false
 		}
 	}

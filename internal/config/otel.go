@@ -29,8 +29,8 @@ func (c *OTel) Options() telemetry.Options {
 // IsOn reports whether anything is sent.
 func (c *OTel) IsOn() bool { return c.Options().Enabled() }
 
-// check reports what is wrong with c that can be seen without opening anything.
-func (c *OTel) check() error {
+// checkExport reports what is wrong with c that can be seen without opening anything.
+func (c *OTel) checkExport() error {
 	var errs []error
 	if err := telemetry.CheckEndpoint(c.Endpoint); err != nil {
 		errs = append(errs, fmt.Errorf("--otel-endpoint: %w", err))

@@ -22,10 +22,10 @@ func PrintChanged(w io.Writer, c *Config) error {
 	if err := was.Encode(Defaults().WithoutSecrets()); err != nil {
 		return err
 	}
-	if prune(&now, &was); len(now.Content) == 0 {
+	if removeEqual(&now, &was); len(now.Content) == 0 {
 		return nil
 	}
-	if err := pruneRoutes(lookUp(&now, "routes")); err != nil {
+	if err := pruneRoutes(valueOfKey(&now, "routes")); err != nil {
 		return err
 	}
 	return printYAML(w, &now)
@@ -40,18 +40,18 @@ func printYAML(w io.Writer, v any) error {
 	return enc.Close()
 }
 
-// prune removes from a mapping what another has too.
-func prune(now, was *yaml.Node) {
+// removeEqual removes from a mapping what another has too.
+func removeEqual(now, was *yaml.Node) {
 	var kept []*yaml.Node
 	for i := 0; i+1 < len(now.Content); i += 2 {
 		key, value := now.Content[i], now.Content[i+1]
-		old := lookUp(was, key.Value)
+		old := valueOfKey(was, key.Value)
 		switch {
 		case old == nil:
 		case sameYAML(value, old):
 			continue
 		case value.Kind == yaml.MappingNode && old.Kind == yaml.MappingNode:
-			prune(value, old)
+			removeEqual(value, old)
 		}
 		kept = append(kept, key, value)
 	}
@@ -71,7 +71,7 @@ func pruneItems(list *yaml.Node, zero any, nested func(item *yaml.Node) error) e
 		if err := nested(item); err != nil {
 			return err
 		}
-		prune(item, &was)
+		removeEqual(item, &was)
 	}
 	return nil
 }
@@ -79,8 +79,8 @@ func pruneItems(list *yaml.Node, zero any, nested func(item *yaml.Node) error) e
 // pruneRoutes removes what is zero from routes, their descriptors and their entries.
 func pruneRoutes(routes *yaml.Node) error {
 	return pruneItems(routes, Route{}, func(route *yaml.Node) error {
-		return pruneItems(lookUp(route, "descriptors"), identity.Descriptor{}, func(d *yaml.Node) error {
-			return pruneItems(lookUp(d, "entries"), identity.EntryFrom{}, func(*yaml.Node) error { return nil })
+		return pruneItems(valueOfKey(route, "descriptors"), identity.Descriptor{}, func(d *yaml.Node) error {
+			return pruneItems(valueOfKey(d, "entries"), identity.EntryFrom{}, func(*yaml.Node) error { return nil })
 		})
 	})
 }

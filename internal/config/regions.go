@@ -133,5 +133,5 @@ func FindStoreKind(c *Config) (StoreKind, error) {
 		}
 		return StoreKind{}, fmt.Errorf("--store: %s is an address, not a URL: write %s://%s", at, scheme, at)
 	}
-	return kindOf("--store", "memory: or redis://127.0.0.1:6379", c.StoreOfRegion(), storeKinds)
+	return kindOfURL("--store", "memory: or redis://127.0.0.1:6379", c.StoreOfRegion(), storeKinds)
 }

@@ -19,8 +19,8 @@ type RESP struct {
 	Timeout      time.Duration `yaml:"timeout" kong:"-" was:"resp-timeout" default:"10s" placeholder:"DURATION" positive:"" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to read its replies."`
 }
 
-// check reports what is wrong with r that can be seen without opening anything.
-func (r *RESP) check() error {
+// checkAccess reports what is wrong with r that can be seen without opening anything.
+func (r *RESP) checkAccess() error {
 	if r.Listen == "" {
 		return nil
 	}

@@ -25,8 +25,8 @@ func (rt *Route) sentKeys() (lists [][]string) {
 	return lists
 }
 
-// Sends reports whether a descriptor of the route has an entry of the key.
-func (rt *Route) Sends(key string) bool { return HaveKey(rt.sentKeys(), key) }
+// SendsKey reports whether a descriptor of the route has an entry of the key.
+func (rt *Route) SendsKey(key string) bool { return HaveKey(rt.sentKeys(), key) }
 
 // HaveKey reports whether one of the lists has a key.
 func HaveKey(lists [][]string, key string) bool {

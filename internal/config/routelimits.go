@@ -22,8 +22,8 @@ func (rt *Route) LimitName() string {
 	return cmp.Or(rt.Name, strings.TrimSpace(strings.Join(rt.Methods, ",")+" "+rt.Host+cmp.Or(rt.Path, "/*")))
 }
 
-// words parses the limits of the i-th route. Their texts name the route.
-func (rt *Route) words(i int) ([]*words.Words, error) {
+// parseLimits parses the limits of the i-th route. Their texts name the route.
+func (rt *Route) parseLimits(i int) ([]*words.Words, error) {
 	var all []*words.Words
 	if name := rt.LimitName(); len(rt.Limit) > 0 && (len(name) > maxRouteName || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name)) {
 		return nil, fmt.Errorf("routes[%d].limit: the limit is named by its route, and %.40q... is longer than %d bytes or not printable: give the route a name", i, name, maxRouteName)
@@ -44,7 +44,7 @@ func (rt *Route) words(i int) ([]*words.Words, error) {
 
 // AllDescriptors returns those of the i-th route, with what its limits are matched by.
 func (rt *Route) AllDescriptors(i int) ([]identity.Descriptor, error) {
-	limits, err := rt.words(i)
+	limits, err := rt.parseLimits(i)
 	if err != nil || len(limits) == 0 {
 		return rt.Descriptors, err
 	}
@@ -74,7 +74,7 @@ func (w *WordLimits) addRoutes(b *words.Builder, routes []Route) error {
 	names := map[string]int{}
 	for i := range routes {
 		rt := &routes[i]
-		parsed, err := rt.words(i)
+		parsed, err := rt.parseLimits(i)
 		if err != nil {
 			errs = append(errs, err)
 			continue

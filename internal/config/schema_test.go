@@ -114,7 +114,7 @@ func valueSchema(of reflect.Type, tag reflect.StructTag, key string) object {
 		n := object{"type": "integer"}
 		if b := boundsOf(tag); b.or == "" {
 			for word, text := range map[string]string{"minimum": b.least, "maximum": b.most} {
-				if i, err := strconv.ParseInt(text, 10, 64); err == nil && (&Config{}).isSet(key) {
+				if i, err := strconv.ParseInt(text, 10, 64); err == nil && (&Config{}).hasEffect(key) {
 					n[word] = i
 				}
 			}
@@ -250,7 +250,7 @@ func TestConfigSchemaFitsExamples(t *testing.T) {
 		at := doc.Content[0]
 		for key := range strings.SplitSeq(setting.Key, ".") {
 			if at != nil {
-				at = lookUp(at, key)
+				at = valueOfKey(at, key)
 			}
 		}
 		if at == nil {
@@ -263,7 +263,7 @@ func TestConfigSchemaFitsExamples(t *testing.T) {
 func completeConfig(t *testing.T) []byte {
 	t.Helper()
 	c := Defaults()
-	err := c.Load(servertest.File(t, "weir.yaml", `
+	err := c.LoadFile(servertest.File(t, "weir.yaml", `
 routes:
   - path: /login
     methods: [POST]
@@ -361,12 +361,12 @@ func loads(t *testing.T, file string, text []byte) error {
 	t.Helper()
 	servertest.Write(t, file, string(text))
 	c := Defaults()
-	if err := c.Load(file); err != nil {
+	if err := c.LoadFile(file); err != nil {
 		return err
 	}
 	isNumber, enums := map[string]bool{}, []error(nil)
 	walkTags(reflect.ValueOf(c).Elem(), "", func(key string, tag reflect.StructTag, v reflect.Value) {
-		isNumber[key] = v.Type() == reflect.TypeFor[int64]() && boundsOf(tag).or == "" && (&Config{}).isSet(key)
+		isNumber[key] = v.Type() == reflect.TypeFor[int64]() && boundsOf(tag).or == "" && (&Config{}).hasEffect(key)
 		if words := tag.Get("enum"); words != "" && !slices.Contains(strings.Split(words, ","), v.String()) {
 			err := c.Check()
 			if err == nil {

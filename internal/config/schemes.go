@@ -21,10 +21,10 @@ func isHostPort(text string) bool {
 	return err == nil
 }
 
-// kindOf returns the kind that the scheme of a URL names. flag names the setting and
+// kindOfURL returns the kind that the scheme of a URL names. flag names the setting and
 // example stands for its URLs in the error; also are schemes that are dealt with
 // elsewhere.
-func kindOf[K any](flag, example, url string, kinds map[string]K, also ...string) (K, error) {
+func kindOfURL[K any](flag, example, url string, kinds map[string]K, also ...string) (K, error) {
 	scheme, _, isURL := strings.Cut(url, ":")
 	kind, ok := kinds[scheme]
 	switch {

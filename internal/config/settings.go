@@ -32,12 +32,12 @@ type Setting struct {
 
 // Env returns the environment variable of the setting, empty where it is in the
 // configuration file alone.
-func (s Setting) Env() string { return envOf(s.name) }
+func (s Setting) Env() string { return envVariable(s.name) }
 
 // OldEnv returns the environment variable of earlier versions, empty if it had no other.
-func (s Setting) OldEnv() string { return envOf(s.OldFlag) }
+func (s Setting) OldEnv() string { return envVariable(s.OldFlag) }
 
-func envOf(name string) string {
+func envVariable(name string) string {
 	if name == "" {
 		return ""
 	}
@@ -63,7 +63,7 @@ func Summarize(help string) string {
 // Settings lists every setting, in the order of [Config].
 func Settings() []Setting {
 	var out []Setting
-	walk(reflect.ValueOf(new(Config)).Elem(), "", "", func(s Setting, _ reflect.Value) {
+	walkLeaves(reflect.ValueOf(new(Config)).Elem(), "", "", func(s Setting, _ reflect.Value) {
 		out = append(out, s)
 	})
 	return out
@@ -72,7 +72,7 @@ func Settings() []Setting {
 // Defaults returns the configuration that nobody has touched.
 func Defaults() *Config {
 	c := new(Config)
-	walk(reflect.ValueOf(c).Elem(), "", "", setDefault)
+	walkLeaves(reflect.ValueOf(c).Elem(), "", "", setDefault)
 	return c
 }
 
@@ -89,7 +89,7 @@ func setDefault(s Setting, v reflect.Value) {
 // by their environment variables.
 func readVariables(section any) error {
 	var errs []error
-	walk(reflect.ValueOf(section).Elem(), "", "", func(s Setting, v reflect.Value) {
+	walkLeaves(reflect.ValueOf(section).Elem(), "", "", func(s Setting, v reflect.Value) {
 		if s.Flag != "" || s.name == "" {
 			return
 		}
@@ -102,8 +102,8 @@ func readVariables(section any) error {
 	return errors.Join(errs...)
 }
 
-// walk calls visit for every leaf of the struct v.
-func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value)) {
+// walkLeaves calls visit for every leaf of the struct v.
+func walkLeaves(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value)) {
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -112,7 +112,7 @@ func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value
 			continue // no leaf: routes, shed
 		}
 		if _, section := f.Tag.Lookup("embed"); section {
-			walk(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
+			walkLeaves(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
 			continue
 		}
 		name := f.Tag.Get("name")

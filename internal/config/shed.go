@@ -54,8 +54,8 @@ func (p Priority) MarshalText() ([]byte, error) {
 	}
 }
 
-// or returns p as a number, other if it is not given.
-func (p Priority) or(other int) int {
+// numberOr returns p as a number, other if it is not given.
+func (p Priority) numberOr(other int) int {
 	if p.plusOne == 0 {
 		return other
 	}

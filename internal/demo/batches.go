@@ -20,11 +20,11 @@ func (b *batches) Publish(ctx context.Context, batch []event.Event) error {
 	if b.wait = append(b.wait, batch...); len(b.wait) < fullBatch {
 		return nil
 	}
-	return b.flush(ctx)
+	return b.publishWaiting(ctx)
 }
 
-// flush hands on what waits.
-func (b *batches) flush(ctx context.Context) error {
+// publishWaiting hands on what waits.
+func (b *batches) publishWaiting(ctx context.Context) error {
 	if len(b.wait) == 0 {
 		return nil
 	}

@@ -33,8 +33,8 @@ type response struct {
 	retryAfter time.Duration
 }
 
-// send sends the client's next request and says when the one after it comes.
-func (c *client) send(ctx context.Context, to http.RoundTripper, url string) error {
+// sendRequest sends the client's next request and says when the one after it comes.
+func (c *client) sendRequest(ctx context.Context, to http.RoundTripper, url string) error {
 	method, path := c.ask(c)
 	r, err := http.NewRequestWithContext(ctx, method, url+path, nil)
 	if err != nil {
@@ -74,5 +74,5 @@ func (c *client) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(c.rng.Int64N(int64(most-least)+1))
 }
 
-// one chooses one of several values.
-func (c *client) one(of []string) string { return of[c.rng.IntN(len(of))] }
+// chooseOne chooses one of several values.
+func (c *client) chooseOne(of []string) string { return of[c.rng.IntN(len(of))] }

@@ -25,8 +25,8 @@ func newCrowd(start time.Time, seed uint64) *crowd {
 	return c
 }
 
-// add adds a client that comes so long before the start, up to two seconds later.
-func (c *crowd) add(address, agent string, before time.Duration) *client {
+// addClient adds a client that comes so long before the start, up to two seconds later.
+func (c *crowd) addClient(address, agent string, before time.Duration) *client {
 	one := &client{address: address, agent: agent, rng: rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64()))}
 	one.at = c.start.Add(-before).Add(one.between(0, 2*time.Second))
 	c.clients = append(c.clients, one)
@@ -41,11 +41,11 @@ func (c *crowd) addPeople() {
 		if i == 15 {
 			address = "2001:db8:10::1"
 		}
-		person := c.add(address, browsers[i%len(browsers)], history-time.Duration(i)*time.Minute)
+		person := c.addClient(address, browsers[i%len(browsers)], history-time.Duration(i)*time.Minute)
 		person.ask, person.wait = getting("/", "/products", "/products/7", "/cart", "/search", "/img/logo.png"), reading(4, 8*time.Second)
 	}
 	for i := range 6 {
-		person := c.add(fmt.Sprintf("192.0.2.%d", 60+i), browsers[(i+2)%len(browsers)], saleBefore)
+		person := c.addClient(fmt.Sprintf("192.0.2.%d", 60+i), browsers[(i+2)%len(browsers)], saleBefore)
 		person.ask = getting("/sale", "/stock", "/cart", "/img/sale.png")
 		person.wait = visiting(person.at, person.between(3*time.Minute, 5*time.Minute), 12, time.Second)
 	}
@@ -54,7 +54,7 @@ func (c *crowd) addPeople() {
 // addOffice adds people behind one address, all of whom are signed in.
 func (c *crowd) addOffice() {
 	for i := range 24 {
-		person := c.add(officeAddress, browsers[i%len(browsers)], history)
+		person := c.addClient(officeAddress, browsers[i%len(browsers)], history)
 		person.user = fmt.Sprintf("office-%02d", 1+i)
 		person.ask, person.wait = getting("/", "/orders", "/products", "/products/7", "/cart", "/account"), reading(5, 7*time.Second)
 	}
@@ -63,14 +63,14 @@ func (c *crowd) addOffice() {
 // addPrograms adds a health check, a partner near its limit who waits when told to, and a
 // script that does not.
 func (c *crowd) addPrograms() {
-	check := c.add("192.0.2.5", "kube-probe/1.33", history)
+	check := c.addClient("192.0.2.5", "kube-probe/1.33", history)
 	check.ask, check.wait = getting("/healthz"), ignoring(5*time.Second)
 
-	partner := c.add(partnerAddress, "okhttp/5.1", history)
+	partner := c.addClient(partnerAddress, "okhttp/5.1", history)
 	partner.user = "partner-17"
 	partner.ask, partner.wait = getting("/orders", "/stock", "/prices"), pacing(475*time.Millisecond)
 
-	script := c.add(scriptAddress, "python-requests/2.32", 38*time.Minute)
+	script := c.addClient(scriptAddress, "python-requests/2.32", 38*time.Minute)
 	script.ask, script.wait = posting("/orders"), ignoring(125*time.Millisecond)
 }
 
@@ -82,12 +82,12 @@ func (c *crowd) addAttackers() {
 		if i == 5 {
 			address = "2001:db8:bad::1"
 		}
-		guesser := c.add(address, "Go-http-client/2.0", 14*time.Minute)
+		guesser := c.addClient(address, "Go-http-client/2.0", 14*time.Minute)
 		// The node's counters begin at the start: what came in the minute before would let
 		// these have more than a sliding window allows.
 		guesser.ask, guesser.wait = posting("/login"), pausing(c.start, ignoring(1200*time.Millisecond))
 	}
-	scraper := c.add(scraperAddress, "curl/8.15", 20*time.Minute)
+	scraper := c.addClient(scraperAddress, "curl/8.15", 20*time.Minute)
 	scraper.ask, scraper.wait = taking(), ignoring(140*time.Millisecond)
 }
 

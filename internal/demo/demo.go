@@ -99,7 +99,7 @@ func configure(opt *Options, folder, upstream string) (*config.Config, error) {
 		}
 	}
 	conf := config.Defaults()
-	if err := conf.Load(file); err != nil {
+	if err := conf.LoadFile(file); err != nil {
 		return nil, err
 	}
 	var err error
@@ -144,7 +144,7 @@ func perform(ctx context.Context, opt *Options, conf *config.Config, queue event
 		defer end()
 	}
 	if err == nil {
-		err = clients.goOn(ctx, r.URLs["http"], time.Since(start))
+		err = clients.playOverNetwork(ctx, r.URLs["http"], time.Since(start))
 	}
 	if ctx.Err() != nil {
 		return nil // what was under way then was cut
@@ -161,6 +161,6 @@ func (c *crowd) remember(ctx context.Context, conf *config.Config, queue event.Q
 	if err != nil {
 		return err
 	}
-	err = earlier.play(ctx, c.clients, url, c.start)
-	return errors.Join(err, handed.flush(ctx), earlier.close())
+	err = earlier.playClients(ctx, c.clients, url, c.start)
+	return errors.Join(err, handed.publishWaiting(ctx), earlier.close())
 }

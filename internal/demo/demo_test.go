@@ -54,7 +54,7 @@ func played(t *testing.T, seed uint64, part time.Duration) saved {
 			t.Error(err)
 		}
 	}()
-	if err := p.play(t.Context(), newCrowd(start, seed).clients, "http://shop.example", start.Add(part-history)); err != nil {
+	if err := p.playClients(t.Context(), newCrowd(start, seed).clients, "http://shop.example", start.Add(part-history)); err != nil {
 		t.Fatal(err)
 	}
 	return records
@@ -182,7 +182,7 @@ func TestNobodyHurries(t *testing.T) {
 	})
 	begin := time.Now()
 	late := &client{address: "192.0.2.1", at: begin.Add(-time.Hour), ask: getting("/"), wait: ignoring(100 * time.Millisecond), rng: newCrowd(begin, 1).rng}
-	if err := late.goOn(ctx, network, "http://shop.example", 0); err != context.Canceled {
+	if err := late.sendRequests(ctx, network, "http://shop.example", 0); err != context.Canceled {
 		t.Fatal(err)
 	}
 	// Three requests have two pauses of at least 88 ms between them.

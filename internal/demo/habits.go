@@ -8,7 +8,7 @@ import (
 
 // getting asks for one of some paths.
 func getting(paths ...string) func(*client) (method, path string) {
-	return func(c *client) (string, string) { return "GET", c.one(paths) }
+	return func(c *client) (string, string) { return "GET", c.chooseOne(paths) }
 }
 
 // posting posts to one path.

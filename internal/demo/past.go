@@ -76,27 +76,27 @@ func (w working) ObserveResult(r *weir.Request, res weir.Result) {
 
 func (p *past) close() error { return p.store.Close() }
 
-// play lets the clients act one after the other until an instant.
-func (p *past) play(ctx context.Context, clients []*client, url string, until time.Time) error {
+// playClients lets the clients act one after the other until an instant.
+func (p *past) playClients(ctx context.Context, clients []*client, url string, until time.Time) error {
 	if err := p.observer.Flush(ctx); err != nil {
 		return err
 	}
 	for {
 		next := slices.MinFunc(clients, func(a, b *client) int { return a.at.Compare(b.at) })
 		if !next.at.Before(until) {
-			return p.reach(ctx, until)
+			return p.setClock(ctx, until)
 		}
-		if err := p.reach(ctx, next.at); err != nil {
+		if err := p.setClock(ctx, next.at); err != nil {
 			return err
 		}
-		if err := next.send(ctx, p, url); err != nil {
+		if err := next.sendRequest(ctx, p, url); err != nil {
 			return err
 		}
 	}
 }
 
-// reach sets the clock. The events of each second are handed over when it has ended.
-func (p *past) reach(ctx context.Context, at time.Time) error {
+// setClock sets the clock. The events of each second are handed over when it has ended.
+func (p *past) setClock(ctx context.Context, at time.Time) error {
 	if second := at.Truncate(time.Second); second.After(p.flushed) {
 		p.now.Store(second.UnixMicro())
 		p.flushed = second

@@ -9,9 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/backoff"
 )
 
-// goOn lets the clients act over the network, each by itself, until ctx ends or one
+// playOverNetwork lets the clients act over the network, each by itself, until ctx ends or one
 // fails. behind is by how much it is later than they know.
-func (c *crowd) goOn(ctx context.Context, url string, behind time.Duration) error {
+func (c *crowd) playOverNetwork(ctx context.Context, url string, behind time.Duration) error {
 	network := &http.Transport{MaxIdleConnsPerHost: 8}
 	defer network.CloseIdleConnections()
 	ctx, stop := context.WithCancel(ctx)
@@ -19,7 +19,7 @@ func (c *crowd) goOn(ctx context.Context, url string, behind time.Duration) erro
 	var all sync.WaitGroup
 	ended := make(chan error, len(c.clients))
 	for _, one := range c.clients {
-		all.Go(func() { ended <- one.goOn(ctx, network, url, behind) })
+		all.Go(func() { ended <- one.sendRequests(ctx, network, url, behind) })
 	}
 	first := <-ended
 	stop()
@@ -31,8 +31,8 @@ func (c *crowd) goOn(ctx context.Context, url string, behind time.Duration) erro
 // slept, nobody hurries.
 const mostBehind = 250 * time.Millisecond
 
-// goOn sends a client's requests when it is time for each, until ctx ends.
-func (c *client) goOn(ctx context.Context, network http.RoundTripper, url string, behind time.Duration) error {
+// sendRequests sends a client's requests when it is time for each, until ctx ends.
+func (c *client) sendRequests(ctx context.Context, network http.RoundTripper, url string, behind time.Duration) error {
 	for {
 		wait := time.Until(c.at.Add(behind))
 		if wait < -mostBehind {
@@ -41,7 +41,7 @@ func (c *client) goOn(ctx context.Context, network http.RoundTripper, url string
 		if !backoff.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
-		if err := c.send(ctx, network, url); err != nil {
+		if err := c.sendRequest(ctx, network, url); err != nil {
 			return err
 		}
 	}

@@ -61,11 +61,11 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Header returns the values of a field that came with the call that ctx belongs to,
+// HeaderValues returns the values of a field that came with the call that ctx belongs to,
 // by its name in lower case. They are not to be changed. Unlike package metadata it
 // copies nothing, and so costs a call that has none, or whose value is of no
 // interest, no allocation.
-func Header(ctx context.Context, name string) []string {
+func HeaderValues(ctx context.Context, name string) []string {
 	if k, ok := ctx.Value(callKey{}).(*call); ok {
 		return k.header[name]
 	}
@@ -89,10 +89,10 @@ func newCalls(most int) *calls {
 	return c
 }
 
-// begin counts a call, or returns false when there are too many.
-func (c *calls) begin(k *call) bool {
+// beginCall counts a call, or returns false when there are too many.
+func (c *calls) beginCall(k *call) bool {
 	if c.open.Add(1) > c.most {
-		c.sweep(time.Now())
+		c.sweepEnded(time.Now())
 		if c.open.Load() > c.most {
 			c.open.Add(-1)
 			return false
@@ -101,23 +101,23 @@ func (c *calls) begin(k *call) bool {
 	s := &c.shards[c.next.Add(1)%uint32(len(c.shards))]
 	k.shard = s
 	s.mu.Lock()
-	c.look(s)
+	c.forgetEnded(s)
 	k.prev, k.next = s.ring.prev, &s.ring
 	k.prev.next, s.ring.prev = k, k
 	s.mu.Unlock()
 	return true
 }
 
-// look forgets the longest known calls of a shard if they have ended: two for
+// forgetEnded forgets the longest known calls of a shard if they have ended: two for
 // each one that begins, so that what has ended is not kept. Requires: s.mu.
-func (c *calls) look(s *shard) {
+func (c *calls) forgetEnded(s *shard) {
 	for range 2 {
 		k := s.ring.next
 		if k == &s.ring {
 			return
 		}
 		if k.Err() != nil {
-			c.remove(k)
+			c.removeCall(k)
 			continue
 		}
 		// Look at another next time.
@@ -127,19 +127,19 @@ func (c *calls) look(s *shard) {
 	}
 }
 
-// end is called when the handler of the call that ctx belongs to has returned.
-func (c *calls) end(ctx context.Context) {
+// endCall is called when the handler of the call that ctx belongs to has returned.
+func (c *calls) endCall(ctx context.Context) {
 	k, ok := ctx.Value(callKey{}).(*call)
 	if !ok || k.shard == nil {
 		return
 	}
 	k.shard.mu.Lock()
-	c.remove(k)
+	c.removeCall(k)
 	k.shard.mu.Unlock()
 }
 
-// remove forgets k unless it is forgotten. Requires: k.shard.mu.
-func (c *calls) remove(k *call) {
+// removeCall forgets k unless it is forgotten. Requires: k.shard.mu.
+func (c *calls) removeCall(k *call) {
 	if k.next == nil {
 		return
 	}
@@ -151,8 +151,8 @@ func (c *calls) remove(k *call) {
 // sweepEvery bounds what a flood of calls makes sweeps cost.
 const sweepEvery = 50 * time.Millisecond
 
-// sweep forgets calls that have ended without reaching their handler.
-func (c *calls) sweep(now time.Time) {
+// sweepEnded forgets calls that have ended without reaching their handler.
+func (c *calls) sweepEnded(now time.Time) {
 	last := c.swept.Load()
 	if now.UnixNano()-last < int64(sweepEvery) || !c.swept.CompareAndSwap(last, now.UnixNano()) {
 		return
@@ -163,7 +163,7 @@ func (c *calls) sweep(now time.Time) {
 		for k := s.ring.next; k != &s.ring; {
 			next := k.next
 			if k.Err() != nil {
-				c.remove(k)
+				c.removeCall(k)
 			}
 			k = next
 		}
@@ -171,9 +171,9 @@ func (c *calls) sweep(now time.Time) {
 	}
 }
 
-// open is grpc's tap: it sees each call when its header is read, on the
+// tapCall is grpc's tap: it sees each call when its header is read, on the
 // goroutine that reads the connection.
-func (s *Server) open(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (s *Server) tapCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	k := &call{Context: ctx, header: info.Header}
 	if p, ok := peer.FromContext(ctx); ok {
 		if a, ok := p.Addr.(connAddr); ok {
@@ -185,7 +185,7 @@ func (s *Server) open(ctx context.Context, info *tap.Info) (context.Context, err
 	if (late || !ends) && !s.streams[info.FullMethodName] {
 		k.Context, k.cancel = context.WithTimeout(ctx, s.opt.CallTimeout)
 	}
-	if s.calls.begin(k) {
+	if s.calls.beginCall(k) {
 		return k, nil
 	}
 	if k.cancel != nil {

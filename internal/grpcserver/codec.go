@@ -46,8 +46,8 @@ func newCodec(check func(message any, data []byte) error, undecoded func(message
 	return codec{c, &sync.Pool{New: func() any { return new(answer) }}, check, undecoded}, nil
 }
 
-// answer says where a message goes. It is to be marshaled once.
-func (c codec) answer(message any, to *conn) any {
+// wrapAnswer says where a message goes. It is to be marshaled once.
+func (c codec) wrapAnswer(message any, to *conn) any {
 	if to == nil || message == nil {
 		return message
 	}
@@ -65,7 +65,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		c.answers.Put(a)
 	}
 	if m, ok := v.(Message); ok {
-		b := mem.BufferSlice{copied(m.Encoded(), pool)}
+		b := mem.BufferSlice{copyData(m.Encoded(), pool)}
 		m.Sent()
 		return b, nil
 	}
@@ -79,8 +79,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
 }
 
-// copied is mem.Copy, but for short messages, which it does not take from the pool.
-func copied(data []byte, pool mem.BufferPool) mem.Buffer {
+// copyData is mem.Copy, but for short messages, which it does not take from the pool.
+func copyData(data []byte, pool mem.BufferPool) mem.Buffer {
 	b := pool.Get(len(data))
 	copy(*b, data)
 	return mem.NewBuffer(b, pool)

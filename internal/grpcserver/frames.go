@@ -29,9 +29,9 @@ type frames struct {
 	inFrame bool
 }
 
-// next follows b up to the next end of a frame, and returns how many bytes that is
+// followFrame follows b up to the next end of a frame, and returns how many bytes that is
 // and whether the frame has ended there.
-func (f *frames) next(b []byte) (n int, ended bool) {
+func (f *frames) followFrame(b []byte) (n int, ended bool) {
 	for n < len(b) || f.inFrame && f.skip == 0 {
 		if f.skip > 0 {
 			k := min(f.skip, len(b)-n)

@@ -216,9 +216,9 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(1 << 20),
 		grpc.NumStreamWorkers(opt.Workers),
 		grpc.WaitForHandlers(true),
-		grpc.InTapHandle(s.open),
-		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{s.unary}, opt.Unary...)...),
-		grpc.ChainStreamInterceptor(s.stream),
+		grpc.InTapHandle(s.tapCall),
+		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{s.recoverUnary}, opt.Unary...)...),
+		grpc.ChainStreamInterceptor(s.recoverStream),
 	}
 	if opt.Certificate != nil {
 		options = append(options, grpc.Creds(countingCredentials{credentials.NewTLS(opt.Certificate.Config()), s.unfinished}))
@@ -247,25 +247,25 @@ func (s *Server) SetServing(service string, serving bool) {
 	s.health.SetServingStatus(service, state)
 }
 
-// unary keeps a handler that panics from ending the process, as net/http does.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+// recoverUnary keeps a handler that panics from ending the process, as net/http does.
+func (s *Server) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 	defer func() {
-		s.calls.end(ctx)
+		s.calls.endCall(ctx)
 		if p := recover(); p != nil {
-			err = s.broken(info.FullMethod, p)
+			err = s.reportPanic(info.FullMethod, p)
 		}
 	}()
 	res, err = next(ctx, req)
-	return s.codec.answer(res, connOf(ctx)), err
+	return s.codec.wrapAnswer(res, connOf(ctx)), err
 }
 
-func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	if reflects(info.FullMethod) {
 		select {
 		case s.reflecting <- struct{}{}:
 			defer func() { <-s.reflecting }()
 		default:
-			s.calls.end(stream.Context())
+			s.calls.endCall(stream.Context())
 			return status.Error(codes.ResourceExhausted, "too many ask the reflection service at once")
 		}
 	}
@@ -274,9 +274,9 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	defer func() {
 		stop()
 		cancel()
-		s.calls.end(stream.Context())
+		s.calls.endCall(stream.Context())
 		if p := recover(); p != nil {
-			err = s.broken(info.FullMethod, p)
+			err = s.reportPanic(info.FullMethod, p)
 		}
 	}()
 	return next(srv, endingStream{stream, ctx, s.codec, connOf(ctx)})
@@ -291,12 +291,14 @@ type endingStream struct {
 }
 
 // SendMsg implements grpc.ServerStream.
-func (s endingStream) SendMsg(m any) error { return s.ServerStream.SendMsg(s.codec.answer(m, s.conn)) }
+func (s endingStream) SendMsg(m any) error {
+	return s.ServerStream.SendMsg(s.codec.wrapAnswer(m, s.conn))
+}
 
 // Context implements grpc.ServerStream.
 func (s endingStream) Context() context.Context { return s.ctx }
 
-func (s *Server) broken(method string, p any) error {
+func (s *Server) reportPanic(method string, p any) error {
 	s.opt.Log.Error("panic in a gRPC handler; call failed", "method", method, "panic", p, "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "the call broke its handler; the log says more")
 }
@@ -317,13 +319,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	s.streams = lasting(s.grpc.GetServiceInfo())
 	ln = listen.Stall(listen.Limit(ln, listen.Limits{Max: s.opt.MaxConnections, Log: s.opt.Log}), s.opt.StallTimeout)
-	ln = listen.Wrap(ln, s.unsent.count)
+	ln = listen.Wrap(ln, s.unsent.countUnsent)
 	if s.opt.Certificate == nil {
-		ln = listen.Wrap(ln, s.unfinished.count)
+		ln = listen.Wrap(ln, s.unfinished.countCalls)
 	}
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
-	go s.unsent.watch(watching, s.opt.StallTimeout)
+	go s.unsent.closeStalled(watching, s.opt.StallTimeout)
 	ended, err := listen.Serve(ctx, ln, s.grpc.Serve, func() {
 		s.health.Shutdown()
 		time.Sleep(s.opt.Delay)
@@ -335,11 +337,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if ended {
 		return err
 	}
-	return errors.Join(s.drain(), err)
+	return errors.Join(s.drainCalls(), err)
 }
 
-// drain finishes the calls under way, or cuts them when it takes too long.
-func (s *Server) drain() error {
+// drainCalls finishes the calls under way, or cuts them when it takes too long.
+func (s *Server) drainCalls() error {
 	drained := make(chan struct{})
 	go func() { s.grpc.GracefulStop(); close(drained) }()
 	select {

@@ -78,16 +78,16 @@ type received struct {
 // prefaceBytes is the length of what a client begins with (RFC 9113 §3.4).
 const prefaceBytes = 24
 
-// count returns c with its calls counted.
-func (u *unfinished) count(c net.Conn) net.Conn {
+// countCalls returns c with its calls counted.
+func (u *unfinished) countCalls(c net.Conn) net.Conn {
 	counted := &countedConn{Conn: c, of: u, in: frames{skip: prefaceBytes}, calls: make(map[uint32]received)}
 	listen.OnEvict(c, counted.goAway)
 	return counted
 }
 
-// cost returns the memory that grpc holds for a DATA frame of n bytes: its buffers
+// frameCost returns the memory that grpc holds for a DATA frame of n bytes: its buffers
 // have few sizes, and a small one costs what it is kept by.
-func cost(n int) int {
+func frameCost(n int) int {
 	const kept = 64
 	switch {
 	case n <= 1<<10:
@@ -116,7 +116,7 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	var spliced []byte // what is returned in place of b[:n], if anything
 	from := 0
 	for at := 0; at < n; {
-		k, ended := c.in.next(b[at:n])
+		k, ended := c.in.followFrame(b[at:n])
 		at += k
 		if !ended {
 			continue
@@ -145,31 +145,31 @@ func (c *countedConn) receive() (fits bool, err error) {
 	switch f := &c.in; f.kind {
 	case typeHeaders:
 		if f.stream > c.last {
-			err := c.open(f.stream)
+			err := c.openCall(f.stream)
 			if errors.Is(err, errEvicted) {
 				c.goAway() // before grpc closes the connection
 			}
 			return true, err
 		}
 	case typeReset:
-		if c.end(f.stream) {
+		if c.forgetCall(f.stream) {
 			c.markIdle()
 		}
 	case typeData:
-		if !c.grow(f.stream, cost(f.length)) {
+		if !c.growCall(f.stream, frameCost(f.length)) {
 			c.of.budget.Refuse()
 			c.of.faults.Report("gRPC call refused", errNoRoom)
-			if c.end(f.stream) {
+			if c.forgetCall(f.stream) {
 				c.markIdle()
 			}
-			return false, c.reset(f.stream)
+			return false, c.refuseCall(f.stream)
 		}
 	}
 	return true, nil
 }
 
-// open counts a call.
-func (c *countedConn) open(stream uint32) error {
+// openCall counts a call.
+func (c *countedConn) openCall(stream uint32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// grpc resets calls above the bound, and reads little before that is written.
@@ -188,9 +188,9 @@ func (c *countedConn) open(stream uint32) error {
 	return nil
 }
 
-// grow counts what has arrived on a stream, and returns false if there is no room
+// growCall counts what has arrived on a stream, and returns false if there is no room
 // for it.
-func (c *countedConn) grow(stream uint32, bytes int) bool {
+func (c *countedConn) growCall(stream uint32, bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, open := c.calls[stream]
@@ -206,8 +206,8 @@ func (c *countedConn) grow(stream uint32, bytes int) bool {
 	return r.share == nil || r.share.Grow(r.bytes)
 }
 
-// end forgets a call, and returns false if there is no such call.
-func (c *countedConn) end(stream uint32) bool {
+// forgetCall forgets a call, and returns false if there is no such call.
+func (c *countedConn) forgetCall(stream uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, open := c.calls[stream]
@@ -249,18 +249,18 @@ func (c *countedConn) markIdle() {
 	}
 }
 
-// reset tells the client that a call is refused.
-func (c *countedConn) reset(stream uint32) error {
+// refuseCall tells the client that a call is refused.
+func (c *countedConn) refuseCall(stream uint32) error {
 	c.mu.Lock()
 	c.resets = append(c.resets, resetFrame(stream, codeEnhanceYourCalm)...)
 	c.pending.Store(true)
 	c.mu.Unlock()
-	return c.flush()
+	return c.flushResets()
 }
 
-// flush writes what resets there are, unless another goroutine writes, which then
+// flushResets writes what resets there are, unless another goroutine writes, which then
 // does so.
-func (c *countedConn) flush() error {
+func (c *countedConn) flushResets() error {
 	for c.pending.Load() && c.write.TryLock() {
 		wrote, err := c.writeResets()
 		c.write.Unlock()
@@ -293,7 +293,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 		c.markIdle()
 	}
 	if err == nil {
-		err = c.flush()
+		err = c.flushResets()
 	}
 	return n, err
 }
@@ -304,13 +304,13 @@ func (c *countedConn) writeFrames(b []byte) (n int, ended bool, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	for at := 0; at < len(b); {
-		k, whole := c.out.next(b[at:])
+		k, whole := c.out.followFrame(b[at:])
 		at += k
 		f := &c.out
 		if !whole || f.kind != typeReset && (f.kind != typeHeaders && f.kind != typeData || f.flags&flagEndStream == 0) {
 			continue
 		}
-		ended = c.end(f.stream) || ended
+		ended = c.forgetCall(f.stream) || ended
 	}
 	c.begun = true
 	n, err = c.Conn.Write(b)
@@ -345,7 +345,7 @@ func (t countingCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.of.count(in), info, nil
+	return t.of.countCalls(in), info, nil
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -66,7 +66,7 @@ func TestFramesAreFollowed(t *testing.T) {
 			piece := left[:min(len(left), 1+r.IntN(50))]
 			left = left[len(piece):]
 			for len(piece) > 0 {
-				n, ended := f.next(piece)
+				n, ended := f.followFrame(piece)
 				piece, total = piece[n:], total+n
 				if ended {
 					got = append(got, fmt.Sprint(f.kind, f.flags, f.stream, f.length, total))
@@ -184,7 +184,7 @@ func TestFamilyUnfinishedMessages(t *testing.T) {
 				s := serve(t, opt, nil)
 				const streams = 8
 				// What is sent of each message costs a MiB.
-				part := (1 << 20) / (cost(each)) * each
+				part := (1 << 20) / (frameCost(each)) * each
 				conns := make([]*sender, 3)
 				var sent sync.WaitGroup
 				for i := range conns {
@@ -275,7 +275,7 @@ func TestFramesOfOneByte(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	counted := int64(streams * (size*cost(1) + cost(len(head)) - bodies.Free))
+	counted := int64(streams * (size*frameCost(1) + frameCost(len(head)) - bodies.Free))
 	servertest.Await(t, "all to arrive", func() bool { return budget.Held() >= counted })
 	if held := heap() - before; held < 10*streams*size || held > budget.Held()+streams*bodies.Free {
 		t.Errorf("%d KiB are held of %d, and %d counted", held>>10, streams*size>>10, budget.Held()>>10)

@@ -58,13 +58,13 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.of.mu.Lock()
-	c.forget()
+	c.leaveTotal()
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// forget takes what the connection holds out of the total. Requires: of.mu.
-func (c *conn) forget() {
+// leaveTotal takes what the connection holds out of the total. Requires: of.mu.
+func (c *conn) leaveTotal() {
 	delete(c.of.conns, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ const (
 
 // Get implements mem.BufferPool: a buffer for an answer of n bytes.
 func (c *conn) Get(n int) *[]byte {
-	b := room(n)
+	b := allocateBuffer(n)
 	size := int64(cap(*b)) + streamBytes
 	c.mu.Lock()
 	if c.bytes == 0 {
@@ -116,9 +116,9 @@ func (c *conn) Put(b *[]byte) {
 	}
 }
 
-// room returns n bytes. Those of large answers are made for them: of what the pool
+// allocateBuffer returns n bytes. Those of large answers are made for them: of what the pool
 // has they would take a MiB each.
-func room(n int) *[]byte {
+func allocateBuffer(n int) *[]byte {
 	if n > common {
 		b := make([]byte, n)
 		return &b
@@ -165,14 +165,14 @@ func (u *unsent) forgetWorst() (worst *conn) {
 		c.mu.Unlock()
 	}
 	if worst != nil {
-		worst.forget()
+		worst.leaveTotal()
 	}
 	return worst
 }
 
-// watch closes connections that have taken nothing of what there is for them for so
+// closeStalled closes connections that have taken nothing of what there is for them for so
 // long, until ctx ends.
-func (u *unsent) watch(ctx context.Context, stall time.Duration) {
+func (u *unsent) closeStalled(ctx context.Context, stall time.Duration) {
 	for backoff.Sleep(ctx, stall/4+1) {
 		for _, c := range u.stalled(time.Now().Add(-stall)) {
 			_ = c.Close()
@@ -191,8 +191,8 @@ func (u *unsent) stalled(before time.Time) (all []*conn) {
 	return all
 }
 
-// count returns in, which counts what its client has not taken.
-func (u *unsent) count(in net.Conn) net.Conn {
+// countUnsent returns in, which counts what its client has not taken.
+func (u *unsent) countUnsent(in net.Conn) net.Conn {
 	c := &conn{Conn: in, of: u}
 	u.mu.Lock()
 	u.conns[c] = struct{}{}

@@ -17,10 +17,10 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Guard returns a handler that carries out no request of a connection that was closed
+// GuardEvicted returns a handler that carries out no request of a connection that was closed
 // for another: its answer could not be sent, and a client may send the request again.
 // Over HTTP/2 the client is informed first.
-func Guard(next http.Handler) http.Handler {
+func GuardEvicted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && isEvicted(c) {
 			panic(http.ErrAbortHandler)
@@ -31,7 +31,7 @@ func Guard(next http.Handler) http.Handler {
 
 // isEvicted reports whether c was closed for another, once its client is informed.
 func isEvicted(c net.Conn) (evicted bool) {
-	slots(c, func(s *slotConn) {
+	eachSlot(c, func(s *slotConn) {
 		if s.idle.Load() < 0 {
 			evicted = true
 			if f := s.onEvict.Load(); f != nil {
@@ -48,7 +48,7 @@ func isHTTP2(c net.Conn) bool {
 		return t.ConnectionState().NegotiatedProtocol == "h2"
 	}
 	http2 := false
-	slots(c, func(s *slotConn) { http2 = http2 || s.preface.Load() == isPreface })
+	eachSlot(c, func(s *slotConn) { http2 = http2 || s.preface.Load() == isPreface })
 	return http2
 }
 
@@ -82,7 +82,7 @@ func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
 		SetIdle(c, false)
 	case http.StateIdle:
 		if isHTTP2(c) {
-			slots(c, func(s *slotConn) {
+			eachSlot(c, func(s *slotConn) {
 				s.unflushed.Store(true)
 				if s.onEvict.Load() == nil {
 					f := sync.OnceFunc(func() { goAway(c) })
@@ -92,6 +92,6 @@ func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
 		}
 		SetIdle(c, true)
 	case http.StateHijacked:
-		slots(c, func(s *slotConn) { s.upgrade(upgraded) })
+		eachSlot(c, func(s *slotConn) { s.upgrade(upgraded) })
 	}
 }

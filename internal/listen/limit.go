@@ -143,14 +143,14 @@ func (g *group) closeIdle(now time.Time, all bool) bool {
 			g.idle = g.idle[:len(g.idle)-1]
 			// If it has been idle all the time, none is idle for longer: those that
 			// were not found then have been idle for less, or were busy.
-			if _, open := g.conns[last.conn]; open && last.conn.evict(last.since) {
+			if _, open := g.conns[last.conn]; open && last.conn.evictIfIdle(last.since) {
 				return true
 			}
 		}
 		if looks > 1 || looks > 0 && !all {
 			return false
 		}
-		g.look(now, looks > 0)
+		g.findIdle(now, looks > 0)
 	}
 }
 
@@ -165,9 +165,9 @@ func (g *group) hasIdle(now time.Time) bool {
 	return false
 }
 
-// look finds the connections that are idle for longest, those whose first bytes may be
+// findIdle finds the connections that are idle for longest, those whose first bytes may be
 // on their way only if all may be closed. Requires: limitListener.mu.
-func (g *group) look(now time.Time, all bool) {
+func (g *group) findIdle(now time.Time, all bool) {
 	found := make([]idleConn, 0, len(g.conns))
 	for c := range g.conns {
 		since := c.idleSince(now)
@@ -191,7 +191,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		c := &slotConn{Conn: in, of: l}
 		c.idle.Store(time.Now().UnixNano())
 		c.client, c.shared = l.clientOf(in.RemoteAddr())
-		switch err := l.admit(c); {
+		switch err := l.admitOrWait(c); {
 		case err == nil:
 			return c, nil
 		case errors.Is(err, net.ErrClosed):
@@ -199,18 +199,18 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return nil, err
 		case errors.Is(err, errFull):
 			l.limits.Counts.RefusedFull.Add(1) // first: the client may look at once
-			l.refuse(in)
+			l.refuseConnection(in)
 			l.faults.Report("connection refused: maximum of all clients reached; raise it if there are so many", err)
 		default:
 			l.limits.Counts.Refused.Add(1)
-			l.refuse(in)
+			l.refuseConnection(in)
 			l.faults.Report("connection refused: maximum of one client reached; raise it, or trust the proxy", err)
 		}
 	}
 }
 
-// refuse closes a connection that is not let in.
-func (l *limitListener) refuse(in net.Conn) {
+// refuseConnection closes a connection that is not let in.
+func (l *limitListener) refuseConnection(in net.Conn) {
 	if l.limits.Refuse != nil {
 		l.limits.Refuse(in)
 	}
@@ -245,17 +245,17 @@ func (e shareError) Error() string {
 	return string(e) + " holds its share of the connections, and none of them is idle"
 }
 
-// admit takes c in, and waits until there is room for it. It returns a shareError
+// admitOrWait takes c in, and waits until there is room for it. It returns a shareError
 // if its client holds its share, errFull in place of long waits if there is a Refuse,
 // and net.ErrClosed when the listener is closed.
-func (l *limitListener) admit(c *slotConn) error {
+func (l *limitListener) admitOrWait(c *slotConn) error {
 	// Looked at again from time to time, as upgraded connections become idle without
 	// a word, and what has arrived on idle ones is read.
 	const again = 50 * time.Millisecond
 	for began := time.Now(); ; {
 		l.waits.Store(true)
 		now := time.Now()
-		took, err := l.take(c, now, now.Sub(began) >= firstTime)
+		took, err := l.tryAdmit(c, now, now.Sub(began) >= firstTime)
 		if took || err != nil {
 			l.waits.Store(false)
 			return err
@@ -271,9 +271,9 @@ func (l *limitListener) admit(c *slotConn) error {
 	}
 }
 
-// take takes c in if there is room, or if it can be made; late says that c has waited for
+// tryAdmit takes c in if there is room, or if it can be made; late says that c has waited for
 // that. It returns errFull where c is not to wait.
-func (l *limitListener) take(c *slotConn, now time.Time, late bool) (bool, error) {
+func (l *limitListener) tryAdmit(c *slotConn, now time.Time, late bool) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.clients[c.client]
@@ -285,7 +285,7 @@ func (l *limitListener) take(c *slotConn, now time.Time, late bool) (bool, error
 		l.limits.Counts.ClosedClient.Add(1)
 	}
 	if l.limits.Max > 0 && int64(len(l.all.conns)) >= l.limits.Max {
-		if from := l.giving(); !from.closeIdle(now, late && l.limits.Refuse != nil) {
+		if from := l.groupToEvict(); !from.closeIdle(now, late && l.limits.Refuse != nil) {
 			if l.limits.Refuse != nil && (late || !from.hasIdle(now)) {
 				return false, errFull
 			}
@@ -307,17 +307,17 @@ func (l *limitListener) take(c *slotConn, now time.Time, late bool) (bool, error
 	return true, nil
 }
 
-// giving returns those of whom one makes room: the unauthenticated ones if there are as many
+// groupToEvict returns those of whom one makes room: the unauthenticated ones if there are as many
 // as may push out others. Requires: mu.
-func (l *limitListener) giving() *group {
+func (l *limitListener) groupToEvict() *group {
 	if most := l.limits.Unauthenticated; most > 0 && int64(len(l.unauthenticated.conns)) >= most {
 		return l.unauthenticated
 	}
 	return l.all
 }
 
-// forget takes c out. Requires: mu.
-func (l *limitListener) forget(c *slotConn) {
+// removeConnection takes c out. Requires: mu.
+func (l *limitListener) removeConnection(c *slotConn) {
 	delete(l.all.conns, c)
 	delete(l.unauthenticated.conns, c)
 	if own := l.clients[c.client]; own != nil {
@@ -328,8 +328,8 @@ func (l *limitListener) forget(c *slotConn) {
 	}
 }
 
-// wake lets a connection that waits look for room.
-func (l *limitListener) wake() {
+// wakeWaiting lets a connection that waits look for room.
+func (l *limitListener) wakeWaiting() {
 	if !l.waits.Load() {
 		return
 	}
@@ -416,8 +416,8 @@ func (c *slotConn) hasUnread() bool {
 	return err == nil && waiting(socket)
 }
 
-// evict closes c if it is idle since then. Requires: of.mu.
-func (c *slotConn) evict(since int64) bool {
+// evictIfIdle closes c if it is idle since then. Requires: of.mu.
+func (c *slotConn) evictIfIdle(since int64) bool {
 	idle := &c.idle
 	if c.moved.Load() != 0 {
 		idle = &c.moved
@@ -425,7 +425,7 @@ func (c *slotConn) evict(since int64) bool {
 	if c.hasUnread() || !idle.CompareAndSwap(since, -1) {
 		return false
 	}
-	c.of.forget(c)
+	c.of.removeConnection(c)
 	if f := c.onEvict.Load(); f != nil {
 		go func() { (*f)(); _ = c.Conn.Close() }() // no other connection waits for it
 		return true
@@ -455,7 +455,7 @@ func (c *slotConn) Read(b []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	c.move()
+	c.noteMovement()
 	for from := 0; c.preface.Load() <= somePreface; {
 		if c.readBegin(b[from:n]); c.preface.Load() != somePreface || n == len(b) || err != nil {
 			break
@@ -500,17 +500,17 @@ const (
 func (c *slotConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if n > 0 {
-		c.move()
+		c.noteMovement()
 	}
 	if c.unflushed.Load() {
 		c.unflushed.Store(false)
-		c.of.wake()
+		c.of.wakeWaiting()
 	}
 	return n, err
 }
 
-// move notes that a byte has moved.
-func (c *slotConn) move() {
+// noteMovement notes that a byte has moved.
+func (c *slotConn) noteMovement() {
 	if c.moved.Load() > 0 {
 		c.moved.Store(time.Now().UnixNano())
 	}
@@ -520,9 +520,9 @@ func (c *slotConn) move() {
 func (c *slotConn) Close() error {
 	err := c.Conn.Close()
 	c.of.mu.Lock()
-	c.of.forget(c)
+	c.of.removeConnection(c)
 	c.of.mu.Unlock()
-	c.of.wake()
+	c.of.wakeWaiting()
 	return err
 }
 
@@ -533,9 +533,9 @@ func (c *slotConn) NetConn() net.Conn { return c.Conn }
 // before it closes, and so do upgraded connections.
 func (c *slotConn) CloseWrite() error { return closeWrite(c, c.Conn) }
 
-// slots calls f for each limit that c counts for. c may be wrapped: by what has a
+// eachSlot calls f for each limit that c counts for. c may be wrapped: by what has a
 // method NetConn, as tls.Conn has.
-func slots(c net.Conn, f func(*slotConn)) {
+func eachSlot(c net.Conn, f func(*slotConn)) {
 	for c != nil {
 		if s, ok := c.(*slotConn); ok {
 			f(s)
@@ -553,13 +553,13 @@ func slots(c net.Conn, f func(*slotConn)) {
 // idle: what has been read of it is then not to be carried out.
 func SetIdle(c net.Conn, idle bool) (open bool) {
 	open = true
-	slots(c, func(s *slotConn) {
+	eachSlot(c, func(s *slotConn) {
 		if !idle {
 			open = s.setIdle(0) && open
 			return
 		}
 		open = s.setIdle(time.Now().UnixNano()) && open
-		s.of.wake()
+		s.of.wakeWaiting()
 	})
 	return open
 }
@@ -567,7 +567,7 @@ func SetIdle(c net.Conn, idle bool) (open bool) {
 // SetAuthenticated says that the client of a connection of a listener of Limit has
 // proved who it is.
 func SetAuthenticated(c net.Conn) {
-	slots(c, func(s *slotConn) {
+	eachSlot(c, func(s *slotConn) {
 		s.of.mu.Lock()
 		defer s.of.mu.Unlock()
 		delete(s.of.unauthenticated.conns, s)
@@ -578,7 +578,7 @@ func SetAuthenticated(c net.Conn) {
 // another, so that f can inform the client. f runs in a goroutine of its own, and the
 // connection is closed when f returns; f must not wait for the client for long.
 func OnEvict(c net.Conn, f func()) {
-	slots(c, func(s *slotConn) { s.onEvict.Store(&f) })
+	eachSlot(c, func(s *slotConn) { s.onEvict.Store(&f) })
 }
 
 // upgrade makes c one that is idle when nothing moves on it.

@@ -57,7 +57,7 @@ func limitWhere(t *testing.T, limits Limits, silent bool) *limited {
 				return
 			}
 			if !l.silent {
-				slots(c, func(s *slotConn) { s.preface.Store(noPreface) })
+				eachSlot(c, func(s *slotConn) { s.preface.Store(noPreface) })
 			}
 			select {
 			case l.accepted <- c:
@@ -301,7 +301,7 @@ func TestWaitsForRoom(t *testing.T) {
 			case "closed":
 				first.Close()
 			case "upgraded":
-				slots(first, func(c *slotConn) { c.moved.Store(time.Now().Add(-idleAfter).UnixNano()) })
+				eachSlot(first, func(c *slotConn) { c.moved.Store(time.Now().Add(-idleAfter).UnixNano()) })
 			case "listener":
 				l.Close()
 				if !ended(t, second, time.Minute) {
@@ -469,7 +469,7 @@ func TestFamilyFirstBytesInSegments(t *testing.T) {
 				}
 				<-sent
 				preface := int32(unknownPreface)
-				slots(far, func(s *slotConn) { preface = s.preface.Load() })
+				eachSlot(far, func(s *slotConn) { preface = s.preface.Load() })
 				if proxies := l.counts.ProxyHeader.Load(); got != text || proxies != want.proxies || preface != want.preface {
 					t.Errorf("%q behind %d bytes, read by %d: got %q, %d PROXY headers, preface %d", text, first, size, got, proxies, preface)
 				}
@@ -496,7 +496,7 @@ func TestFirstBytesOfFewAreReadTogether(t *testing.T) {
 			n, _ := far.Read(b)
 			read <- string(b[:n])
 		}()
-		slots(far, func(s *slotConn) {
+		eachSlot(far, func(s *slotConn) {
 			for s.preface.Load() != somePreface {
 				runtime.Gosched()
 			}

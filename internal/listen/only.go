@@ -11,10 +11,12 @@ type onlyListener struct {
 	may func(netip.Addr) bool
 }
 
-// Only returns a listener that closes the connections of peers whom may does not
+// AcceptOnly returns a listener that closes the connections of peers whom may does not
 // let in. Addresses are not mapped and have no zone; peers without one, as on a
 // Unix socket, are let in.
-func Only(ln net.Listener, may func(netip.Addr) bool) net.Listener { return onlyListener{ln, may} }
+func AcceptOnly(ln net.Listener, may func(netip.Addr) bool) net.Listener {
+	return onlyListener{ln, may}
+}
 
 // Accept implements net.Listener.
 func (l onlyListener) Accept() (net.Conn, error) {

@@ -17,7 +17,7 @@ func TestOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln = Only(ln, func(a netip.Addr) bool {
+		ln = AcceptOnly(ln, func(a netip.Addr) bool {
 			if a != netip.MustParseAddr("127.0.0.1") {
 				t.Errorf("asked about %s", a)
 			}

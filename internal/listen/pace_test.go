@@ -26,7 +26,7 @@ func TestPaceSetsDeadlines(t *testing.T) {
 			return nil
 		}}
 		limit := func(after time.Duration) {
-			if err := p.Limit(time.Now().Add(after)); err != nil {
+			if err := p.SetLastDeadline(time.Now().Add(after)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -37,43 +37,43 @@ func TestPaceSetsDeadlines(t *testing.T) {
 			}
 			set = nil
 		}
-		p.Moved()
+		p.ExtendDeadline()
 		f("a first move", stall)
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("a request on a connection that has just moved")
 		time.Sleep(time.Second)
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("one soon after")
 		time.Sleep(time.Second)
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("one a quarter of a stall after", 10*time.Second)
 		time.Sleep(time.Minute)
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("one long after", 70*time.Second)
 		limit(3 * time.Second)
-		p.Moved()
+		p.ExtendDeadline()
 		f("a limit before the stall", 65*time.Second)
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("a later one", 70*time.Second)
 		time.Sleep(7500 * time.Millisecond)
 		limit(time.Second)
-		p.Moved()
+		p.ExtendDeadline()
 		f("one soon, shortly before the stall would end", 70500*time.Millisecond)
 		limit(-time.Second)
 		f("one that has passed", 68500*time.Millisecond)
-		if err := p.Limit(time.Time{}); err != nil {
+		if err := p.SetLastDeadline(time.Time{}); err != nil {
 			t.Error(err)
 		}
-		p.Moved()
+		p.ExtendDeadline()
 		f("none", 77500*time.Millisecond)
-		p.Rest()
+		p.StopWatching()
 		limit(time.Hour)
-		p.Moved()
+		p.ExtendDeadline()
 		f("at rest", 69500*time.Millisecond+time.Hour)
 	})
 }

@@ -40,16 +40,16 @@ func (l *queueListener) Accept() (net.Conn, error) {
 // Close implements net.Listener.
 func (l *queueListener) Close() error {
 	if l.called.Load() {
-		l.drain()
+		l.drainQueue()
 	}
 	return l.Listener.Close()
 }
 
-// drain waits until nobody is in the queue, and none who could be.
-func (l *queueListener) drain() {
+// drainQueue waits until nobody is in the queue, and none who could be.
+func (l *queueListener) drainQueue() {
 	// Without a filter people go on to join the queue, and the time for all of them
 	// is bounded.
-	closed := l.Addr().Network() == "tcp" && refuse(l.socket) == nil
+	closed := l.Addr().Network() == "tcp" && refuseConnects(l.socket) == nil
 	idleFor := time.Duration(0)
 	if closed {
 		idleFor = handshake

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuse makes a TCP socket that listens deaf to those who begin to connect. Who
+// refuseConnects makes a TCP socket that listens deaf to those who begin to connect. Who
 // has begun may end: segments without SYN, or with its acknowledgement, pass.
 //
 // The program is classic BPF. It sees a segment from the TCP header on, whose
 // flags are byte 13 (RFC 9293 §3.1).
-func refuse(socket syscall.RawConn) error {
+func refuseConnects(socket syscall.RawConn) error {
 	const (
 		flagsAt = 13
 		syn     = 0x02

@@ -36,7 +36,7 @@ func TestRefuse(t *testing.T) {
 	if waiting(socket) {
 		t.Fatal("the handshake has ended")
 	}
-	if err := refuse(socket); err != nil {
+	if err := refuseConnects(socket); err != nil {
 		t.Fatal(err)
 	}
 	d := net.Dialer{Timeout: 300 * time.Millisecond}

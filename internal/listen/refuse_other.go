@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// refuse would make a TCP socket that listens deaf to those who begin to connect,
+// refuseConnects would make a TCP socket that listens deaf to those who begin to connect,
 // which this system has no means for.
-func refuse(syscall.RawConn) error { return errors.ErrUnsupported }
+func refuseConnects(syscall.RawConn) error { return errors.ErrUnsupported }

@@ -31,10 +31,10 @@ type stallConn struct {
 // Write implements net.Conn.
 func (c *stallConn) Write(b []byte) (int, error) {
 	for sent := 0; ; {
-		c.write.Moved()
+		c.write.ExtendDeadline()
 		n, err := c.Conn.Write(b[sent:])
 		sent += n
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.write.Over() {
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.write.HasLastPassed() {
 			return sent, err
 		}
 		if n == 0 {
@@ -46,11 +46,11 @@ func (c *stallConn) Write(b []byte) (int, error) {
 }
 
 // SetWriteDeadline implements net.Conn.
-func (c *stallConn) SetWriteDeadline(t time.Time) error { return c.write.Limit(t) }
+func (c *stallConn) SetWriteDeadline(t time.Time) error { return c.write.SetLastDeadline(t) }
 
 // SetDeadline implements net.Conn.
 func (c *stallConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.Conn.SetReadDeadline(t), c.write.Limit(t))
+	return errors.Join(c.Conn.SetReadDeadline(t), c.write.SetLastDeadline(t))
 }
 
 // NetConn returns the connection below.
@@ -76,8 +76,8 @@ type Pace struct {
 	until time.Time
 }
 
-// Moved is called before each attempt to move something.
-func (p *Pace) Moved() {
+// ExtendDeadline is called before each attempt to move something.
+func (p *Pace) ExtendDeadline() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Set == nil || p.rests || p.Stall == 0 {
@@ -97,9 +97,9 @@ func (p *Pace) Moved() {
 	_ = p.Set(until) // it fails on closed connections, as the move then does
 }
 
-// Limit sets the deadline that holds however much moves, zero for none. An earlier one that
+// SetLastDeadline sets the deadline that holds however much moves, zero for none. An earlier one that
 // is in force stays until something moves: net/http sets one for each request.
-func (p *Pace) Limit(last time.Time) error {
+func (p *Pace) SetLastDeadline(last time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.Set == nil {
@@ -114,17 +114,17 @@ func (p *Pace) Limit(last time.Time) error {
 	return p.Set(last)
 }
 
-// Over reports, when a deadline has passed, whether it is one that others have
+// HasLastPassed reports, when a deadline has passed, whether it is one that others have
 // asked for.
-func (p *Pace) Over() bool {
+func (p *Pace) HasLastPassed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = time.Time{}
 	return !p.Last.IsZero() && !time.Now().Before(p.Last)
 }
 
-// Rest ends the watch.
-func (p *Pace) Rest() {
+// StopWatching ends the watch.
+func (p *Pace) StopWatching() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rests = true

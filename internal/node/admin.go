@@ -35,12 +35,12 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.Handle("/", guard(token, wrong, withProblems(inner)))
+	mux.Handle("/", guardAdmin(token, wrong, withProblems(inner)))
 	// The operators' part of the API guards itself in the same way.
-	mux.Handle("/v1/", s.api.Admin())
+	mux.Handle("/v1/", s.api.AdminHandler())
 	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
-	mux.Handle("GET /v1/live", guard(token, wrong, liveHandler(s.events)))
-	mux.Handle(analyticsPath, guard(token, wrong, s.analyticsHandler()))
+	mux.Handle("GET /v1/live", guardAdmin(token, wrong, liveHandler(s.events)))
+	mux.Handle(analyticsPath, guardAdmin(token, wrong, s.analyticsHandler()))
 	return s.dashboard.Accept(mux)
 }
 
@@ -50,7 +50,7 @@ func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wr
 	if token != "" {
 		mux.Handle("/ui/", d) // which has a login
 	} else {
-		mux.Handle("/ui/", guard("", nil, d))
+		mux.Handle("/ui/", guardAdmin("", nil, d))
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -58,7 +58,7 @@ func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wr
 			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 			return
 		}
-		guard(token, wrong, index).ServeHTTP(w, r)
+		guardAdmin(token, wrong, index).ServeHTTP(w, r)
 	})
 }
 
@@ -90,12 +90,12 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = enc.Encode(v)
 }
 
-// guard lets through who carries the token. Without a token the listener is on
+// guardAdmin lets through who carries the token. Without a token the listener is on
 // loopback, and requests must be meant for it: a page in a local browser whose
 // name was rebound to 127.0.0.1 says its own name in Host, another page that its
 // request crosses sites, and a proxy on this machine speaks for somebody else.
 // Wrong tokens are bounded; a right one is always let through.
-func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
+func guardAdmin(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {
 			if why := notLocal(r); why != "" {
@@ -134,7 +134,7 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.token == "" && !config.IsLoopback(addr) {
 		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
 	}
-	cert, err := s.certs.open(c.TLS, "")
+	cert, err := s.certs.openCertificate(c.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}

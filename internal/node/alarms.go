@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// alarms says what operators must see first, wherever they look: the state of the node has
+// listAlarms says what operators must see first, wherever they look: the state of the node has
 // it, and with that `weir top` and every page of the dashboard.
-func alarms(r *ruleSet, a *analyticsService) (all []string) {
+func listAlarms(r *ruleSet, a *analyticsService) (all []string) {
 	if st := r.live.Status(); st.Err != nil {
 		first, _, more := strings.Cut(st.Err.Error(), "\n")
 		if more {
@@ -16,7 +16,7 @@ func alarms(r *ruleSet, a *analyticsService) (all []string) {
 		all = append(all, fmt.Sprintf("rules of %s refused; those of %s apply: %s", st.FailedAt.UTC().Format(clock), st.LoadedAt.UTC().Format(clock), first))
 	}
 	if a != nil {
-		if text := a.alarm(); text != "" {
+		if text := a.findAlarm(); text != "" {
 			all = append(all, text)
 		}
 	}

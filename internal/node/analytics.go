@@ -85,7 +85,7 @@ func newAnalyticsService(conf *config.Analytics, source event.Source, log *slog.
 	if conf.URL == config.AnalyticsMemory {
 		return a, nil
 	}
-	if err := a.open(context.Background()); err != nil {
+	if err := a.openDatabase(context.Background()); err != nil {
 		if a.kind.late == nil || !a.kind.late(err) {
 			return nil, fmt.Errorf("--analytics: %w", errors.Join(err, a.close()))
 		}
@@ -94,8 +94,8 @@ func newAnalyticsService(conf *config.Analytics, source event.Source, log *slog.
 	return a, nil
 }
 
-// open opens the database and makes the service.
-func (a *analyticsService) open(ctx context.Context) error {
+// openDatabase opens the database and makes the service.
+func (a *analyticsService) openDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	if a.db == nil {
@@ -126,8 +126,8 @@ func (a *analyticsService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// alarm says what is not counted, empty where all is.
-func (a *analyticsService) alarm() string {
+// findAlarm says what is not counted, empty where all is.
+func (a *analyticsService) findAlarm() string {
 	s := a.service.Load()
 	switch {
 	case s == nil && a.conf.URL != config.AnalyticsMemory:
@@ -144,15 +144,15 @@ func (a *analyticsService) alarm() string {
 	return ""
 }
 
-// ready reports whether the database is open.
-func (a *analyticsService) ready() bool { return a.service.Load() != nil }
+// isReady reports whether the database is open.
+func (a *analyticsService) isReady() bool { return a.service.Load() != nil }
 
-// run begins to count.
-func (a *analyticsService) run() {
+// startCounting begins to count.
+func (a *analyticsService) startCounting() {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.running.Go(func() {
-		if !a.ready() && !a.openLate(ctx) {
+		if !a.isReady() && !a.openLate(ctx) {
 			return
 		}
 		if err := a.service.Load().Run(ctx, a.source); err != nil && ctx.Err() == nil {
@@ -165,7 +165,7 @@ func (a *analyticsService) run() {
 // openLate opens the database, however often that has to be tried, until ctx ends.
 func (a *analyticsService) openLate(ctx context.Context) bool {
 	awaited := a.conf.URL != config.AnalyticsMemory
-	opened := openAtLast(ctx, openAgain, "", a.open, func(err error) {
+	opened := openAtLast(ctx, openAgain, "", a.openDatabase, func(err error) {
 		awaited = true
 		a.log.Warn("analytics database unavailable; will retry", "err", err)
 	})
@@ -175,9 +175,9 @@ func (a *analyticsService) openLate(ctx context.Context) bool {
 	return opened
 }
 
-// end ends counting: at once, or after what a local queue holds, for some seconds at
+// endCounting ends counting: at once, or after what a local queue holds, for some seconds at
 // most, when that was closed. Events that are not counted then stay with the queue.
-func (a *analyticsService) end(local bool) {
+func (a *analyticsService) endCounting(local bool) {
 	a.ended.Do(func() {
 		if a.stop == nil {
 			return
@@ -194,7 +194,7 @@ func (a *analyticsService) end(local bool) {
 
 // close ends everything. Nobody asks any more.
 func (a *analyticsService) close() error {
-	a.end(false)
+	a.endCounting(false)
 	err := a.source.Close()
 	if a.db != nil {
 		err = errors.Join(err, a.db.Close())
@@ -232,7 +232,7 @@ func (s *Server) endAnalytics() {
 	if local != nil {
 		_ = local.Close() // it has no errors
 	}
-	s.analytics.end(local != nil)
+	s.analytics.endCounting(local != nil)
 }
 
 // analyticsHandler answers questions.

@@ -47,13 +47,13 @@ func NewAnalytics(conf *config.AnalyticsProcess, build Build, log *slog.Logger) 
 	}
 	s := &AnalyticsServer{conf: conf, build: build, log: log, certs: certificates{log: log}, registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := s.open(); err != nil {
+	if err := s.openParts(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *AnalyticsServer) open() (err error) {
+func (s *AnalyticsServer) openParts() (err error) {
 	if s.token, err = s.conf.Admin().ReadToken(); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.token == "" && !loopback {
 		return fmt.Errorf("--listen %s can be reached from other machines and there is no token: give --admin-token-file FILE, or listen on 127.0.0.1", s.conf.Listen)
 	}
-	if s.cert, err = s.certs.open(s.conf.TLS, ""); err != nil {
+	if s.cert, err = s.certs.openCertificate(s.conf.TLS, ""); err != nil {
 		return err
 	}
 	if s.cert == nil && s.token != "" && !loopback {
@@ -101,7 +101,7 @@ func (s *AnalyticsServer) notReady() string {
 	switch {
 	case s.draining.Load():
 		return "draining"
-	case !s.analytics.ready():
+	case !s.analytics.isReady():
 		return "the database is not open yet"
 	}
 	return ""
@@ -125,7 +125,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 /version        which binary runs
 `)
 	})
-	mux.Handle("/", guard(s.token, s.guesses, withProblems(inner)))
+	mux.Handle("/", guardAdmin(s.token, s.guesses, withProblems(inner)))
 	return s.dashboard.Accept(mux)
 }
 
@@ -143,8 +143,8 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer stopWatching()
-	watchers.Go(func() { s.certs.watch(watching) })
-	s.analytics.run()
+	watchers.Go(func() { s.certs.watchFiles(watching) })
+	s.analytics.startCounting()
 	serving, endServing := context.WithCancel(context.Background())
 	defer endServing()
 	served := make(chan error, 1)
@@ -159,7 +159,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 		return errors.Join(err, s.Close())
 	}
 	s.draining.Store(true)
-	s.analytics.end(false)
+	s.analytics.endCounting(false)
 	endServing()
 	if err := errors.Join(<-served, s.Close()); err != nil {
 		return err

@@ -30,7 +30,7 @@ response:
   expose: true
   status: 403
   partition_key_file: `+write(t, "key", "0123456789abcdef")+"\n")
-	if err := c.Load(file); err != nil {
+	if err := c.LoadFile(file); err != nil {
 		t.Fatal(err)
 	}
 	c.Upstream = upstream.URL

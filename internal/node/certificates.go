@@ -17,8 +17,8 @@ type certificates struct {
 	all []*certfile.Certificate
 }
 
-// open is [config.TLS.OpenCertificate], and keeps what it opened.
-func (c *certificates) open(files config.TLS, client string) (*certfile.Certificate, error) {
+// openCertificate is [config.TLS.OpenCertificate], and keeps what it opened.
+func (c *certificates) openCertificate(files config.TLS, client string) (*certfile.Certificate, error) {
 	f, err := files.OpenCertificate(client, c.log)
 	if err != nil || f == nil {
 		return nil, err
@@ -27,15 +27,15 @@ func (c *certificates) open(files config.TLS, client string) (*certfile.Certific
 	return f, nil
 }
 
-// reload reads all files again. A broken one is logged, and the last good one stays.
-func (c *certificates) reload() {
+// reloadFiles reads all files again. A broken one is logged, and the last good one stays.
+func (c *certificates) reloadFiles() {
 	for _, f := range c.all {
 		f.Reload()
 	}
 }
 
-// watch follows the files until ctx ends.
-func (c *certificates) watch(ctx context.Context) {
+// watchFiles follows the files until ctx ends.
+func (c *certificates) watchFiles(ctx context.Context) {
 	var watchers sync.WaitGroup
 	for _, f := range c.all {
 		watchers.Go(func() { f.Watch(ctx) })

@@ -30,16 +30,16 @@ type coverage struct {
 	asksNow atomic.Pointer[check.Plan]
 }
 
-// warn tells of what no limit applies to, since the rules have none for
+// warnUnlimited tells of what no limit applies to, since the rules have none for
 // what it is asked by: nobody would notice until it is too late. Rules that are
 // loaded later can change that, so it is no error, and they are looked at too.
-func (s *coverage) warn() {
+func (s *coverage) warnUnlimited() {
 	if !s.rules.hasFiles {
 		return
 	}
 	s.checked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
-	for _, u := range check.FindUnlimited(s.conf, s.who, s.rules.set()) {
+	for _, u := range check.FindUnlimited(s.conf, s.who, s.rules.currentLimits()) {
 		fault, cure := u.Fault()
 		log := s.log
 		if u.Route >= 0 {
@@ -50,15 +50,15 @@ func (s *coverage) warn() {
 	}
 }
 
-// watch warns of rules that are read as of those at the start, until ctx ends.
+// watchRules warns of rules that are read as of those at the start, until ctx ends.
 // What is read again unchanged is warned of again: who asks for that wants to know.
-func (s *coverage) watch(ctx context.Context) {
+func (s *coverage) watchRules(ctx context.Context) {
 	if s.checked == 0 {
 		return
 	}
 	followRules(ctx, s.rules.live, func() {
 		if s.rules.live.Status().Successes != s.checked {
-			s.warn()
+			s.warnUnlimited()
 		}
 	})
 }
@@ -107,9 +107,9 @@ func (s *coverage) warnOfAsked() {
 	if !s.conf.Forwards() {
 		s.warnOfNeverPaths()
 		s.warnOfUncounted()
-		s.warn()
+		s.warnUnlimited()
 	}
-	for _, l := range s.rules.set().Refs() {
+	for _, l := range s.rules.currentLimits().Refs() {
 		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
 			s.log.Warn("requests of forward-auth and ext_authz are refused under this limit, as their end is not known; use it on gateway routes only",
 				"limit", l.Limit.Name, "rule", l.Rule)
@@ -117,8 +117,8 @@ func (s *coverage) warnOfAsked() {
 	}
 }
 
-// asksOf returns which rules of a set are asked, found out once for the set in use.
-func (s *coverage) asksOf(set *limits.Set) (*check.Plan, error) {
+// planFor returns which rules of a set are asked, found out once for the set in use.
+func (s *coverage) planFor(set *limits.Set) (*check.Plan, error) {
 	if a := s.asksNow.Load(); a != nil && a.Set == set {
 		return a, nil
 	}
@@ -131,7 +131,7 @@ func (s *coverage) asksOf(set *limits.Set) (*check.Plan, error) {
 
 // isAsked returns which rules of a set are asked.
 func (s *coverage) isAsked(set *limits.Set) func(*limits.Rule) bool {
-	a, err := s.asksOf(set)
+	a, err := s.planFor(set)
 	if err != nil { // of routes, without which the node does not start
 		return func(*limits.Rule) bool { return false }
 	}
@@ -143,7 +143,7 @@ const maxUnaskedWarnings = 20
 
 // warnOfUnasked warns of rules that are written and limit nobody.
 func (s *coverage) warnOfUnasked() {
-	a, err := s.asksOf(s.rules.set())
+	a, err := s.planFor(s.rules.currentLimits())
 	if err != nil {
 		return // the doors report it
 	}

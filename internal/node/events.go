@@ -150,8 +150,8 @@ func EventQueue(s *Server) event.Queue {
 	return s.events.queue
 }
 
-// run begins to tell.
-func (t *eventPipeline) run() {
+// startPublishing begins to tell.
+func (t *eventPipeline) startPublishing() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.running.Go(func() {
@@ -162,9 +162,9 @@ func (t *eventPipeline) run() {
 	})
 }
 
-// end hands over what is left to tell, for some seconds at most, and ends those who
+// endPublishing hands over what is left to tell, for some seconds at most, and ends those who
 // listen. No decision is heard any more.
-func (t *eventPipeline) end() {
+func (t *eventPipeline) endPublishing() {
 	t.ended.Do(func() {
 		if t.stop != nil {
 			t.stop()
@@ -176,7 +176,7 @@ func (t *eventPipeline) end() {
 
 // close ends everything.
 func (t *eventPipeline) close() error {
-	t.end()
+	t.endPublishing()
 	if t.queue != nil {
 		return t.queue.Close()
 	}

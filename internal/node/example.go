@@ -220,10 +220,10 @@ func (s *guide) exampleQuestion() *exampleQuestion {
 	if len(s.rules.words.General) > 0 {
 		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []ExplainedDescriptor{{Entries: exampleInWords(&s.rules.words.General[0], words.ClientID)}}}
 	}
-	known := s.rules.set().Limits()
+	known := s.rules.currentLimits().Limits()
 	// The domain that is asked where none is named comes first.
 	for _, own := range []bool{true, false} {
-		for _, r := range s.rules.set().FileRules() {
+		for _, r := range s.rules.currentLimits().FileRules() {
 			if (r.Domain == s.conf.API.Domain) != own {
 				continue
 			}
@@ -269,7 +269,7 @@ func (s *guide) questionFor(r *limits.Rule, entries []weir.Entry, known []*weir.
 		}
 	}
 	req := weir.Request{Domain: r.Domain, Descriptors: []weir.Descriptor{{Entries: entries}}, Lease: "example"}
-	ops := slices.DeleteFunc(s.rules.set().Match(nil, &req), func(o weir.Op) bool { return !slices.Contains(known, o.Limit) })
+	ops := slices.DeleteFunc(s.rules.currentLimits().Match(nil, &req), func(o weir.Op) bool { return !slices.Contains(known, o.Limit) })
 	if !slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce || o.Role == weir.Own }) {
 		return nil
 	}

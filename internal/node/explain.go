@@ -86,7 +86,7 @@ func ExplainRequest(c *config.Config, r *http.Request) (*Explained, error) {
 // explainBy says what the gateway would do with r.
 func explainBy(s *Server, gw *gateway.Gateway, r *http.Request) *Explained {
 	c, req := s.identity.Acquire(), &weir.Request{} // never released: what is returned points into them
-	asked := gw.Ask(req, r, c)
+	asked := gw.FillRequest(req, r, c)
 	path, _ := c.Path() // empty where it cannot be read, which asked.Problem says
 	x := &Explained{Method: c.Method(), Host: c.Host(), Path: path, Upstream: asked.Upstream, Unlimited: asked.Unlimited,
 		Descriptors: []ExplainedDescriptor{}, Limits: []ExplainedLimit{}, FileLimits: s.rules.fileLimits()}
@@ -126,7 +126,7 @@ func explainLimits(s *Server, x *Explained, req *weir.Request) {
 	}
 	if s.rules.hasFiles {
 		req.Lease = "request" // what is made up for each request is no part of the reason
-		x.Rules = s.rules.set().Explain(req)
+		x.Rules = s.rules.currentLimits().Explain(req)
 		x.Rules.Limits = nil // x has them
 	}
 }

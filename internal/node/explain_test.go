@@ -62,7 +62,7 @@ routes:
       - entries: [{from: "header:X-Plan"}]
 `)
 	c := config.Defaults()
-	if err := c.Load(conf); err != nil {
+	if err := c.LoadFile(conf); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -13,7 +13,7 @@ import (
 // authorize returns what decides for proxies that ask.
 func (s *Server) authorize() (authorize.Options, error) {
 	opt := authorize.Options{
-		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity.Resolver, Answer: s.answer, Shed: s.shed, Has: s.rules.set().Has,
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity.Resolver, Answer: s.answer, Shed: s.shed, Has: s.rules.currentLimits().Has,
 		MaxWaiting: int(min(max(s.conf.Gateway.MaxWaiting, 0), 1<<30)), Log: s.log,
 	}
 	var err error
@@ -55,7 +55,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	path := s.conf.ForwardAuth.Prefix
 	timed := s.measure(telemetry.HTTPOptions{Frontend: "forwardauth", Route: func(*http.Request) string { return path }}, fa)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fa.Serves(r.RequestURI) {
+		if fa.ServesTarget(r.RequestURI) {
 			timed.ServeHTTP(w, r)
 			return
 		}

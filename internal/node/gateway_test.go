@@ -108,13 +108,13 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { s.coverage.watch(ctx) })
+	watching.Go(func() { s.coverage.watchRules(ctx) })
 	defer watching.Wait()
 	defer cancel()
 	for _, key := range []string{"user", "client_id"} {
 		write(key)
 		for range 2 { // changed, and unchanged
-			s.rules.reload()
+			s.rules.reloadFiles()
 			for line := range lines {
 				if strings.Contains(line, "no rule matches") {
 					if !strings.Contains(line, "rules="+key) {
@@ -126,7 +126,7 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 		}
 	}
 	write("remote_address")
-	s.rules.reload()
+	s.rules.reloadFiles()
 	cancel()
 	watching.Wait()
 	close(lines)

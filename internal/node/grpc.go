@@ -48,7 +48,7 @@ func openGRPC(s *Server) (frontend, error) {
 			services, names = append(services, svc), append(names, svc.name)
 		}
 	}
-	cert, err := s.certs.open(c.TLS, c.ClientSAN)
+	cert, err := s.certs.openCertificate(c.TLS, c.ClientSAN)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -109,7 +109,7 @@ type trustingServer struct {
 
 // Serve implements serve.
 func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
-	return t.serve.Serve(ctx, listen.Only(ln, t.trusts))
+	return t.serve.Serve(ctx, listen.AcceptOnly(ln, t.trusts))
 }
 
 func (t trustingServer) trusts(a netip.Addr) bool {
@@ -125,7 +125,7 @@ func (t trustingServer) trusts(a netip.Addr) bool {
 // aroundCalls is what every call passes through, outermost first.
 func (s *Server) aroundCalls() []grpc.UnaryServerInterceptor {
 	timed := timedCalls(s.metrics.GRPC())
-	if spans := s.telemetry.GRPC(grpcserver.Header); spans != nil {
+	if spans := s.telemetry.TraceGRPC(grpcserver.HeaderValues); spans != nil {
 		return []grpc.UnaryServerInterceptor{spans, timed}
 	}
 	return []grpc.UnaryServerInterceptor{timed}

@@ -17,7 +17,7 @@ func TestFamilyGuesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bound.Close()
-	h := guard(token, bound, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := guardAdmin(token, bound, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ask := func(remote, authorization string) int {
 		r := httptest.NewRequest("GET", "http://node.example/metrics", nil)
 		r.RemoteAddr = remote
@@ -69,7 +69,7 @@ func TestFamilyGuesses(t *testing.T) {
 // TestFamilyLocalOnly: a listener without a token answers programs of this machine,
 // and neither proxies nor pages.
 func TestFamilyLocalOnly(t *testing.T) {
-	h := guard("", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	h := guardAdmin("", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	f := func(want int, path, host string, major, minor int, header ...string) {
 		t.Helper()
 		r := httptest.NewRequest("GET", "http://"+host+path, nil)

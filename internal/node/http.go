@@ -60,7 +60,7 @@ func openHTTP(s *Server) (frontend, error) {
 		return frontend{}, nil
 	}
 	route := func(r *http.Request) string {
-		if s.api.Serves(r.URL.Path) {
+		if s.api.ServesPath(r.URL.Path) {
 			return r.URL.Path // it has no variable parts
 		}
 		return ""
@@ -83,7 +83,7 @@ func openHTTP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certs.open(s.conf.HTTP.TLS, "")
+	cert, err := s.certs.openCertificate(s.conf.HTTP.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}
@@ -123,6 +123,6 @@ func (s *Server) gateway() (*gateway.Gateway, error) {
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity.Resolver, s.answer, s.log
 	s.coverage.warnOfNeverPaths()
 	s.coverage.warnOfUncounted()
-	s.coverage.warn()
+	s.coverage.warnUnlimited()
 	return gateway.New(opt)
 }

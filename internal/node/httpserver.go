@@ -53,7 +53,7 @@ func newHTTPServer(h http.Handler, conf config.HTTP, cert *certfile.Certificate,
 	base, cut := context.WithCancel(context.Background())
 	s.cutUpgrades = cut
 	s.srv = &http.Server{
-		Handler:           listen.Guard(s.closing(h)),
+		Handler:           listen.GuardEvicted(s.closing(h)),
 		ReadHeaderTimeout: conf.ReadHeaderTimeout,
 		ReadTimeout:       conf.ReadTimeout,
 		WriteTimeout:      writeTimeout(conf),
@@ -113,7 +113,7 @@ func (s *httpServer) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &lastAnswer{ResponseWriter: w, s: s}
 		a.watch, r = newWatch(w, r, s.stall, s.srv.ReadTimeout)
-		defer a.end()
+		defer a.endAnswer()
 		next.ServeHTTP(a, r)
 		s.readRest(a, r)
 		if a.watch.broken() && !a.ends && !a.hijacked {
@@ -134,7 +134,7 @@ const (
 
 // readRest reads the rest of the body of a request that was refused.
 func (s *httpServer) readRest(a *lastAnswer, r *http.Request) {
-	body := a.watch.rest(r)
+	body := a.watch.restOfBody(r)
 	if a.status < 400 || body == nil {
 		return
 	}
@@ -163,7 +163,7 @@ type lastAnswer struct {
 // Unwrap serves http.ResponseController.
 func (a *lastAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *lastAnswer) begin(status int) {
+func (a *lastAnswer) beginAnswer(status int) {
 	// An upgraded connection says something else in this field, and has no next
 	// request; an answer before the answer changes nothing.
 	if a.begun || status < 200 {
@@ -178,26 +178,26 @@ func (a *lastAnswer) begin(status int) {
 
 // WriteHeader implements http.ResponseWriter.
 func (a *lastAnswer) WriteHeader(status int) {
-	a.begin(status)
+	a.beginAnswer(status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (a *lastAnswer) Write(b []byte) (int, error) {
-	a.begin(http.StatusOK)
+	a.beginAnswer(http.StatusOK)
 	if a.watch != nil && a.watch.write != nil {
-		a.watch.write.begin()
-		defer a.watch.write.done()
+		a.watch.write.beginWait()
+		defer a.watch.write.endWait()
 	}
 	return a.ResponseWriter.Write(b)
 }
 
 // FlushError serves http.ResponseController.
 func (a *lastAnswer) FlushError() error {
-	a.begin(http.StatusOK)
+	a.beginAnswer(http.StatusOK)
 	if a.watch != nil && a.watch.write != nil {
-		a.watch.write.begin()
-		defer a.watch.write.done()
+		a.watch.write.beginWait()
+		defer a.watch.write.endWait()
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
@@ -208,7 +208,7 @@ func (a *lastAnswer) Flush() { _ = a.FlushError() } // as net/http's own does
 // SetReadDeadline serves http.ResponseController.
 func (a *lastAnswer) SetReadDeadline(t time.Time) error {
 	if a.watch != nil && a.watch.paced != nil {
-		return a.watch.paced.read.Limit(t)
+		return a.watch.paced.read.SetLastDeadline(t)
 	}
 	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
 }
@@ -218,20 +218,20 @@ func (a *lastAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil && !a.hijacked {
 		a.hijacked = true
-		a.s.upgrades.add(1)
+		a.s.upgrades.changeBy(1)
 	}
 	return conn, rw, err
 }
 
-// end is called when the handler has returned, also if it panicked.
-func (a *lastAnswer) end() {
+// endAnswer is called when the handler has returned, also if it panicked.
+func (a *lastAnswer) endAnswer() {
 	if a.watch != nil {
-		a.watch.end()
+		a.watch.endHandling()
 	}
 	if a.hijacked {
-		a.s.upgrades.add(-1)
+		a.s.upgrades.changeBy(-1)
 	} else if !a.begun {
-		a.begin(http.StatusOK) // net/http answers for a handler that did not
+		a.beginAnswer(http.StatusOK) // net/http answers for a handler that did not
 	}
 }
 
@@ -249,14 +249,14 @@ func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
 	if ended {
 		return err
 	}
-	return errors.Join(s.end(), err)
+	return errors.Join(s.endConnections(), err)
 }
 
-// end waits for what is under way on connections, and cuts off what takes too long.
-func (s *httpServer) end() error {
+// endConnections waits for what is under way on connections, and cuts off what takes too long.
+func (s *httpServer) endConnections() error {
 	idle, cancelIdle := context.WithTimeout(context.Background(), min(s.linger, s.drain.Timeout))
 	defer cancelIdle()
-	s.conns.wait(idle)
+	s.conns.waitUntilNone(idle)
 	rest, cancel := context.WithTimeout(context.Background(), s.drain.Timeout)
 	defer cancel()
 	err := s.srv.Shutdown(rest)
@@ -272,7 +272,7 @@ func (s *httpServer) end() error {
 // endUpgrades waits until ctx ends for upgraded connections, and then cuts them:
 // most end only when somebody ends them.
 func (s *httpServer) endUpgrades(ctx context.Context) {
-	s.upgrades.wait(ctx)
+	s.upgrades.waitUntilNone(ctx)
 	if n := s.upgrades.count(); n > 0 {
 		s.log.Info("closing upgraded connections", "count", n)
 	}
@@ -281,7 +281,7 @@ func (s *httpServer) endUpgrades(ctx context.Context) {
 	const letGo = time.Second
 	after, stop := context.WithTimeout(context.Background(), letGo)
 	defer stop()
-	s.upgrades.wait(after)
+	s.upgrades.waitUntilNone(after)
 }
 
 // track is an http.Server's ConnState.
@@ -289,9 +289,9 @@ func (s *httpServer) track(c net.Conn, state http.ConnState) {
 	listen.TrackState(c, state, s.srv.IdleTimeout)
 	switch state {
 	case http.StateNew:
-		s.conns.add(1)
+		s.conns.changeBy(1)
 	case http.StateClosed, http.StateHijacked:
-		s.conns.add(-1)
+		s.conns.changeBy(-1)
 	}
 }
 
@@ -304,7 +304,7 @@ type counter struct {
 	none chan struct{}
 }
 
-func (c *counter) add(n int) {
+func (c *counter) changeBy(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n += n
@@ -320,8 +320,8 @@ func (c *counter) count() int {
 	return c.n
 }
 
-// wait returns when nothing is under way, or when ctx ends.
-func (c *counter) wait(ctx context.Context) {
+// waitUntilNone returns when nothing is under way, or when ctx ends.
+func (c *counter) waitUntilNone(ctx context.Context) {
 	c.mu.Lock()
 	if c.n == 0 {
 		c.mu.Unlock()

@@ -24,7 +24,7 @@ type callers struct {
 
 // openCallers opens what finds out who sent a request.
 func openCallers(c *config.Identity, log *slog.Logger) (*callers, error) {
-	who, keys, err := c.Open(log, true)
+	who, keys, err := c.OpenResolver(log, true)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func (s *callers) metrics() metrics.Identity {
 // keysChanged is how often the file of keys is looked at.
 const keysChanged = 5 * time.Second
 
-// watch follows the file of keys until ctx ends.
-func (s *callers) watch(ctx context.Context) {
+// watchKeys follows the file of keys until ctx ends.
+func (s *callers) watchKeys(ctx context.Context) {
 	if s.keys != nil {
 		s.keys.Watch(ctx, keysChanged, s.logFailure)
 	}
 }
 
-// reload reads the file of keys now.
-func (s *callers) reload() {
+// reloadKeys reads the file of keys now.
+func (s *callers) reloadKeys() {
 	if s.keys == nil {
 		return
 	}

@@ -44,7 +44,7 @@ func tracerOf(t *telemetry.Telemetry) weir.Tracer {
 
 // measure times the requests that next answers, and follows those with a trace.
 func (s *Server) measure(opt telemetry.HTTPOptions, next http.Handler) http.Handler {
-	return s.telemetry.HTTP(opt, s.metrics.Instrument(opt.Frontend, next))
+	return s.telemetry.TraceHTTP(opt, s.metrics.Instrument(opt.Frontend, next))
 }
 
 // closeTelemetry sends what waits. A node that has decided all that it was asked has

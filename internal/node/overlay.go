@@ -19,7 +19,7 @@ import (
 
 // overlayMetrics counts what operators changed.
 func overlayMetrics(o *overlay.Overlay) metrics.Overlay {
-	n := o.Count()
+	n := o.CountEntries()
 	out := metrics.Overlay{Bans: n[overlay.Ban] + n[overlay.BanDomain], Overrides: n[overlay.Override], Allowed: n[overlay.Allow]}
 	for _, v := range o.Modes.Views() {
 		m := metrics.Mode{Name: v.Name, Mode: string(v.Mode)}
@@ -58,7 +58,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.rules.live, Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.set().Changeable() }, Node: config.MachineName(), Logger: s.log,
+		Rules: s.rules.live, Board: board, Check: s.store.check, Restarts: s.store.restarts, Limits: func() []*limits.Limit { return s.rules.currentLimits().Changeable() }, Node: config.MachineName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -150,6 +150,6 @@ func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool
 		domain, entry, ok := strings.Cut(scope, "/")
 		return httpapi.KnownClient{Domain: domain, Limit: entry, Entries: []weir.Entry{{Key: entry, Value: key}}}, ok
 	}
-	domain, entries, ok := r.set().EntriesOf(l, key)
+	domain, entries, ok := r.currentLimits().EntriesOf(l, key)
 	return httpapi.KnownClient{Domain: domain, Limit: name, Entries: entries}, ok
 }

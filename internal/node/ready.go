@@ -144,7 +144,7 @@ func (r *ruleSet) firstInForce(own string) (first []string, more int) {
 	for _, text := range r.words.Texts() {
 		add(text)
 	}
-	set := r.set()
+	set := r.currentLimits()
 	asked := r.asked(set)
 	for _, rule := range set.FileRules() {
 		if !rule.Decides() || !asked(rule) {

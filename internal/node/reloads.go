@@ -49,9 +49,9 @@ type reloads struct {
 	lines []string  // of the set in use, sorted
 }
 
-// note remembers an attempt, unless it was noted before, and logs how many limits it
+// noteAttempt remembers an attempt, unless it was noted before, and logs how many limits it
 // changed.
-func (h *reloads) note(live *rules.Live, log *slog.Logger) {
+func (h *reloads) noteAttempt(live *rules.Live, log *slog.Logger) {
 	s := live.Status()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,8 +121,8 @@ func without(one, other []string) (lines []string, left int) {
 	return lines, left
 }
 
-// list returns the attempts, the newest first.
-func (h *reloads) list() []attempt {
+// listAttempts returns the attempts, the newest first.
+func (h *reloads) listAttempts() []attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := slices.Clone(h.last)
@@ -130,8 +130,8 @@ func (h *reloads) list() []attempt {
 	return out
 }
 
-// ask says that an attempt is asked for, or has ended.
-func (h *reloads) ask(asked bool) {
+// setAsked says that an attempt is asked for, or has ended.
+func (h *reloads) setAsked(asked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = asked

@@ -35,12 +35,12 @@ func TestReloadsAreRemembered(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { r.watch(ctx); close(ended) }()
+	go func() { r.watchFiles(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
 	attempts := func(n int) []attempt {
 		t.Helper()
-		servertest.Await(t, fmt.Sprintf("attempt %d", n), func() bool { return len(r.history.list()) >= n })
-		return r.history.list()
+		servertest.Await(t, fmt.Sprintf("attempt %d", n), func() bool { return len(r.history.listAttempts()) >= n })
+		return r.history.listAttempts()
 	}
 	if a := attempts(1); a[0].By != "start" || a[0].Generation != 1 || a[0].Rules != 2 || a[0].Removed != nil || a[0].Added != nil {
 		t.Errorf("the start: %+v", a[0])
@@ -54,7 +54,7 @@ func TestReloadsAreRemembered(t *testing.T) {
 	if a := attempts(3); a[0].By != "files" || a[0].Generation != 2 || !strings.Contains(a[0].Error, "rules.yaml:3:") || a[0].Removed != nil {
 		t.Errorf("a broken file: %+v", a[0])
 	}
-	r.reload()
+	r.reloadFiles()
 	if a := attempts(4); a[0].By != "signal" || a[0].Error == "" || a[0].Number != 4 || a[3].By != "start" {
 		t.Errorf("asked for: %+v", a[0])
 	}
@@ -75,9 +75,9 @@ func TestReloadsAreRemembered(t *testing.T) {
 		t.Errorf("%d changes are logged, want 2:\n%s", n, log)
 	}
 	for range maxReloads {
-		r.reload()
+		r.reloadFiles()
 	}
-	if a := r.history.list(); len(a) != maxReloads || a[0].Number != 5+maxReloads {
+	if a := r.history.listAttempts(); len(a) != maxReloads || a[0].Number != 5+maxReloads {
 		t.Errorf("%d are remembered, the last is number %d", len(a), a[0].Number)
 	}
 }

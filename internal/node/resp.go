@@ -18,7 +18,7 @@ func openRESP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certs.open(c.TLS, "")
+	cert, err := s.certs.openCertificate(c.TLS, "")
 	if err != nil {
 		return frontend{}, err
 	}

@@ -49,7 +49,7 @@ type describedChoice struct {
 
 // Describe implements httpapi.Rulebook.
 func (r *ruleSet) Describe(after, size int) any {
-	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Keys.Views(r.overlay.Keys.All()),
+	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Keys.Views(r.overlay.Keys.ListEntries()),
 		Modes: r.overlay.Modes.Views()}
 	type ruleRef struct{ domain, rule string }
 	changed := map[ruleRef]map[string]string{}
@@ -62,7 +62,7 @@ func (r *ruleSet) Describe(after, size int) any {
 		changed[at][v.Limit] = v.String()
 	}
 	book.Limits = append(book.Limits, r.words.Texts()...)
-	set := r.set()
+	set := r.currentLimits()
 	asked := r.asked(set)
 	rules := set.FileRules()
 	rules = rules[min(after, len(rules)):]
@@ -96,7 +96,7 @@ func describeChoices(cs []limits.Choice) []describedChoice {
 }
 
 // MissingTier implements httpapi.Rulebook.
-func (r *ruleSet) MissingTier(req *weir.Request) string { return r.set().MissingTier(req) }
+func (r *ruleSet) MissingTier(req *weir.Request) string { return r.currentLimits().MissingTier(req) }
 
 // Explain implements httpapi.Rulebook.
-func (r *ruleSet) Explain(req *weir.Request) any { return r.set().Explain(req) }
+func (r *ruleSet) Explain(req *weir.Request) any { return r.currentLimits().Explain(req) }

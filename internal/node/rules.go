@@ -59,39 +59,39 @@ func openRules(conf *config.Config, sh *shed.Shedder, store *openedStore, form f
 	return r, err
 }
 
-// set returns the limits in use.
-func (r *ruleSet) set() *limits.Set { return r.live.Set() }
+// currentLimits returns the limits in use.
+func (r *ruleSet) currentLimits() *limits.Set { return r.live.Set() }
 
 // fileLimits returns the limits of the rules files in use.
 func (r *ruleSet) fileLimits() []*weir.Limit {
 	inWords := limits.NewSet(r.words.Layers...).Limits()
-	return slices.DeleteFunc(r.set().Limits(), func(l *weir.Limit) bool { return slices.Contains(inWords, l) })
+	return slices.DeleteFunc(r.currentLimits().Limits(), func(l *weir.Limit) bool { return slices.Contains(inWords, l) })
 }
 
-// watch follows the files until ctx ends.
-func (r *ruleSet) watch(ctx context.Context) {
+// watchFiles follows the files until ctx ends.
+func (r *ruleSet) watchFiles(ctx context.Context) {
 	if !r.hasFiles {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(func() { followRules(ctx, r.live, func() { r.history.note(r.live, r.log) }) })
+	following.Go(func() { followRules(ctx, r.live, func() { r.history.noteAttempt(r.live, r.log) }) })
 	defer following.Wait()
 	if err := r.live.Watch(ctx); err != nil {
 		r.log.Error("rules watch failed; reload with SIGHUP", "err", err)
 	}
 }
 
-// reload reads the files now.
-func (r *ruleSet) reload() {
+// reloadFiles reads the files now.
+func (r *ruleSet) reloadFiles() {
 	if !r.hasFiles {
 		r.log.Info("reload without effect: there is no rules file, limits of --limit change with a restart")
 		return
 	}
-	r.history.ask(true)
-	defer r.history.ask(false)
+	r.history.setAsked(true)
+	defer r.history.setAsked(false)
 	// Live logs the outcome and keeps it for status.
 	_ = r.live.Reload()
-	r.history.note(r.live, r.log)
+	r.history.noteAttempt(r.live, r.log)
 }
 
 // reloads says how reading the files went, for metrics.
@@ -141,7 +141,7 @@ func (r *ruleSet) status() ruleStatus {
 	}
 	s := r.live.Status()
 	out.Generation, out.LoadedAt, out.Hash, out.Files, out.Rules = s.Generation, &s.LoadedAt, s.Hash, s.Files, s.Rules
-	out.Successes, out.Failures, out.Reloads = s.Successes, s.Failures, r.history.list()
+	out.Successes, out.Failures, out.Reloads = s.Successes, s.Failures, r.history.listAttempts()
 	unasked := r.unasked()
 	for _, rule := range unasked[:min(len(unasked), maxUnaskedShown)] {
 		out.Unasked = append(out.Unasked, rule.Domain+"/"+rule.Path)
@@ -157,7 +157,7 @@ func (r *ruleSet) status() ruleStatus {
 
 // unasked returns the rules of the files that decide something, and that nobody can meet.
 func (r *ruleSet) unasked() (out []*limits.Rule) {
-	set := r.set()
+	set := r.currentLimits()
 	asked := r.asked(set)
 	for _, rule := range set.FileRules() {
 		if rule.Decides() && !asked(rule) {

@@ -110,13 +110,13 @@ func New(conf *config.Config, build Build, log *slog.Logger) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0), certs: certificates{log: log}}
-	if err := s.open(); err != nil {
+	if err := s.openParts(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Server) open() (err error) {
+func (s *Server) openParts() (err error) {
 	if s.token, err = s.conf.Admin.ReadToken(); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Server) open() (err error) {
 	}
 	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
 	s.rules.asked = s.coverage.isAsked
-	if err = s.openEvents(func() []string { return alarms(s.rules, s.analytics) }); err != nil {
+	if err = s.openEvents(func() []string { return listAlarms(s.rules, s.analytics) }); err != nil {
 		return err
 	}
 	s.metrics = metrics.New(metricsOptionsOf(s))
@@ -194,7 +194,7 @@ func (s *Server) open() (err error) {
 // metricsOptionsOf returns what the metrics of a node are made of.
 func metricsOptionsOf(s *Server) metrics.Options {
 	opts := metrics.Options{
-		Limits:  func() []limits.Ref { return s.rules.set().Refs() },
+		Limits:  func() []limits.Ref { return s.rules.currentLimits().Refs() },
 		Store:   s.store.stats,
 		Shared:  s.store.shared,
 		Regions: s.conf.Region != "",
@@ -237,9 +237,9 @@ func (s *Server) Close() error {
 // Reload reads rules, API keys and certificates again. What is broken is logged, and
 // what was good stays in use.
 func (s *Server) Reload() {
-	s.rules.reload()
-	s.identity.reload()
-	s.certs.reload()
+	s.rules.reloadFiles()
+	s.identity.reloadKeys()
+	s.certs.reloadFiles()
 }
 
 // Run listens, serves until ctx ends and then drains: readiness turns 503 at
@@ -247,7 +247,7 @@ func (s *Server) Reload() {
 // all listeners are open; nil means nobody is told. It returns nil after a
 // clean drain.
 func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
-	listeners, err := s.listen()
+	listeners, err := s.openListeners()
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -258,17 +258,17 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	defer endFirst()
 
 	var watchers sync.WaitGroup
-	watchers.Go(func() { s.certs.watch(background) })
-	watchers.Go(func() { s.rules.watch(background) })
-	watchers.Go(func() { s.coverage.watch(background) })
-	watchers.Go(func() { s.identity.watch(background) })
-	watchers.Go(func() { s.overlay.Watch(background) })
+	watchers.Go(func() { s.certs.watchFiles(background) })
+	watchers.Go(func() { s.rules.watchFiles(background) })
+	watchers.Go(func() { s.coverage.watchRules(background) })
+	watchers.Go(func() { s.identity.watchKeys(background) })
+	watchers.Go(func() { s.overlay.WatchBoard(background) })
 
 	if s.events != nil {
-		s.events.run()
+		s.events.startPublishing()
 	}
 	if s.analytics != nil {
-		s.analytics.run()
+		s.analytics.startCounting()
 	}
 
 	var firstDone, lastDone sync.WaitGroup
@@ -297,7 +297,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	endFirst()
 	firstDone.Wait()
 	if s.events != nil {
-		s.events.end() // after the last request
+		s.events.endPublishing() // after the last request
 	}
 	if s.analytics != nil {
 		s.endAnalytics()
@@ -317,8 +317,8 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	return failed
 }
 
-// listen opens a listener for every front end, or none.
-func (s *Server) listen() (listeners []net.Listener, err error) {
+// openListeners opens a listener for every front end, or none.
+func (s *Server) openListeners() (listeners []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, ln := range listeners {

@@ -81,7 +81,7 @@ type nodeKeys struct {
 
 // Inspect implements httpapi.Keyring.
 func (k *nodeKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
-	if alone(l) {
+	if countsAlone(l) {
 		return k.local.Inspect(ctx, key, l)
 	}
 	return k.own.Inspect(ctx, key, l)

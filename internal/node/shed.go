@@ -20,7 +20,7 @@ func isShedLimit(sh *shed.Shedder) func(*weir.Limit) bool {
 
 // refs lists the limits of the rules and of the load shedder.
 func (s *Server) refs() []limits.Ref {
-	all := s.rules.set().Refs()
+	all := s.rules.currentLimits().Refs()
 	if s.shed != nil {
 		all = append(all, s.shed.Refs()...)
 	}

@@ -30,20 +30,20 @@ type waiter struct {
 	timer  *time.Timer
 }
 
-// begin is called before each wait.
-func (w *waiter) begin() {
+// beginWait is called before each wait.
+func (w *waiter) beginWait() {
 	w.since.Store(time.Now().UnixNano())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer == nil && w.expire != nil {
-		w.timer = time.AfterFunc(w.stall, w.look)
+		w.timer = time.AfterFunc(w.stall, w.lookForStall)
 	}
 }
 
-// done is called after each wait.
-func (w *waiter) done() { w.since.Store(0) }
+// endWait is called after each wait.
+func (w *waiter) endWait() { w.since.Store(0) }
 
-func (w *waiter) look() {
+func (w *waiter) lookForStall() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.expire == nil {
@@ -60,8 +60,8 @@ func (w *waiter) look() {
 	w.expire()
 }
 
-// end ends the watch, and reports whether there was a wait.
-func (w *waiter) end() bool {
+// endWatch ends the watch, and reports whether there was a wait.
+func (w *waiter) endWatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.expire = nil
@@ -84,13 +84,13 @@ type pacedBody struct {
 
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
-	b.read.Moved()
+	b.read.ExtendDeadline()
 	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case err == io.EOF:
 		// net/http reads on, to see whether the client is still there.
-		b.read.Rest()
+		b.read.StopWatching()
 	case err != nil && err != http.ErrBodyReadAfterClose:
 		b.broken.Store(true)
 	}
@@ -106,8 +106,8 @@ type awaitedBody struct {
 
 // Read implements io.Reader.
 func (b *awaitedBody) Read(p []byte) (int, error) {
-	b.read.begin()
-	defer b.read.done()
+	b.read.beginWait()
+	defer b.read.endWait()
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.whole.Store(true)
@@ -157,12 +157,12 @@ func newWatch(w http.ResponseWriter, r *http.Request, stall, whole time.Duration
 	return a, r
 }
 
-// rest returns the rest of r's body if net/http would not read it after the answer. Over
+// restOfBody returns the rest of r's body if net/http would not read it after the answer. Over
 // HTTP/2 that resets the stream, which looks to curl 7.88 as if there were no answer. Over
 // HTTP/1 it resets the connection where that ends with the answer, as nginx asks for unless it
 // is told otherwise and makes a 502 of, and where more is left than net/http reads: its half
 // second is too short for a busy client. Who waits to be asked for a body is not asked now.
-func (a *watch) rest(r *http.Request) io.Reader {
+func (a *watch) restOfBody(r *http.Request) io.Reader {
 	const readAnyway = 256 << 10
 	switch {
 	case a == nil:
@@ -178,17 +178,17 @@ func (a *watch) rest(r *http.Request) io.Reader {
 // broken reports whether the connection is of no use for another request.
 func (a *watch) broken() bool { return a != nil && a.paced != nil && a.paced.broken.Load() }
 
-// end is called when the handler has returned, and net/http has yet to send
+// endHandling is called when the handler has returned, and net/http has yet to send
 // what is left of the answer and to read what is left of the body.
-func (a *watch) end() {
+func (a *watch) endHandling() {
 	if a.paced != nil {
-		a.paced.read.Moved() // for what net/http reads when the handler does not
+		a.paced.read.ExtendDeadline() // for what net/http reads when the handler does not
 		a.paced.read.End()
 	}
 	if a.body != nil {
-		a.body.read.end()
+		a.body.read.endWatch()
 	}
-	if a.write != nil && a.write.end() {
+	if a.write != nil && a.write.endWatch() {
 		_ = a.ctl.SetWriteDeadline(time.Now().Add(a.stall)) // net/http always can
 	}
 }

@@ -64,17 +64,17 @@ func (s *openedStore) degraded() string {
 func restartsOf(shared func(l, old *weir.Limit) string) func(l, old *weir.Limit) string {
 	return func(l, old *weir.Limit) string {
 		switch {
-		case alone(l) && alone(old):
+		case countsAlone(l) && countsAlone(old):
 			return memory.Restarts(l, old)
-		case alone(l) || alone(old):
+		case countsAlone(l) || countsAlone(old):
 			return "a node and the shared store count apart"
 		}
 		return shared(l, old)
 	}
 }
 
-// alone reports whether each node counts l on its own.
-func alone(l *weir.Limit) bool { return l.Consistency.Mode == params.ConsistencyLocal }
+// countsAlone reports whether each node counts l on its own.
+func countsAlone(l *weir.Limit) bool { return l.Consistency.Mode == params.ConsistencyLocal }
 
 // timeoutOf returns the parameter timeout of a store's URL, whose other readers
 // have checked it; zero if there is none.

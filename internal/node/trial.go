@@ -42,7 +42,7 @@ func OpenTrial(c *config.Config) (*Trial, error) {
 // openForTrial opens the parts of a node that its gateway needs. Counts, of which there
 // are none, are in memory, whatever the store of the configuration is.
 func openForTrial(s *Server) (*gateway.Gateway, error) {
-	who, _, err := s.conf.Identity.Open(nil, false)
+	who, _, err := s.conf.Identity.OpenResolver(nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func openForTrial(s *Server) (*gateway.Gateway, error) {
 func (t *Trial) Close() error { return t.s.Close() }
 
 // Set returns all that the gateway's requests are decided by.
-func (t *Trial) Set() *limits.Set { return t.s.rules.set() }
+func (t *Trial) Set() *limits.Set { return t.s.rules.currentLimits() }
 
 // Domain returns the one that the gateway's requests belong to.
 func (t *Trial) Domain() string { return t.s.conf.API.Domain }
@@ -81,7 +81,7 @@ func (t *Trial) Domain() string { return t.s.conf.API.Domain }
 // none decides, asked is false; problem is then why the request is not forwarded, empty for
 // one that is.
 func (t *Trial) Ask(req *weir.Request, r *http.Request) (asked bool, problem string) {
-	a := t.gw.Ask(req, r, t.s.identity.Acquire()) // never released: req points into it
+	a := t.gw.FillRequest(req, r, t.s.identity.Acquire()) // never released: req points into it
 	if a.Problem != nil {
 		return false, http.StatusText(a.Problem.Status) + ": " + a.Problem.Detail
 	}

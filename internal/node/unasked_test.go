@@ -131,7 +131,7 @@ func TestPartsThatNobodyAsks(t *testing.T) {
 	}
 	servertest.Write(t, c.Rules, "domain: other\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
 	s.Reload()
-	s.coverage.warn()
+	s.coverage.warnUnlimited()
 	if strings.Count(log.String(), `rule="domain other"`) != 1 || !strings.Contains(log.String(), "only callers of the API can ask") ||
 		strings.Contains(log.String(), "rules for callers of the API only") {
 		t.Errorf("after the reload the log says\n%s", log)

@@ -52,15 +52,15 @@ const otherDomains = "(other)"
 
 func newUnmatched(r *ruleSet, log *slog.Logger) *unmatched {
 	u := &unmatched{rules: r, log: log, seed: maphash.MakeSeed(), totals: map[string]*atomic.Uint64{}}
-	u.renew()
+	u.renewForRules()
 	return u
 }
 
-// renew begins anew for the rules in use, and keeps the counts.
-func (u *unmatched) renew() *unmatchedNow {
+// renewForRules begins anew for the rules in use, and keeps the counts.
+func (u *unmatched) renewForRules() *unmatchedNow {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	set := u.rules.set()
+	set := u.rules.currentLimits()
 	if n := u.now.Load(); n != nil && n.set == set {
 		return n
 	}
@@ -82,21 +82,21 @@ func (u *unmatched) total(domain string) *atomic.Uint64 {
 
 // observe takes in a request that met no limit.
 func (u *unmatched) observe(r *weir.Request) {
-	set := u.rules.set()
+	set := u.rules.currentLimits()
 	if set.Exempts(r) {
 		return
 	}
 	n := u.now.Load()
 	if n.set != set {
-		n = u.renew()
+		n = u.renewForRules()
 	}
 	count := n.counts[r.Domain]
 	if count == nil {
 		count = n.others
 	}
 	count.Add(1)
-	if n.isNew(u.hash(n, r)) {
-		u.warn(n, r)
+	if n.rememberHash(u.hash(n, r)) {
+		u.warnMisspelt(n, r)
 	}
 }
 
@@ -117,9 +117,9 @@ func (u *unmatched) hash(n *unmatchedNow, r *weir.Request) uint64 {
 	return max(h.Sum64(), 1) // zero is a free place
 }
 
-// isNew reports whether a hash was not seen before, and remembers it. When nothing more
+// rememberHash reports whether a hash was not seen before, and remembers it. When nothing more
 // can be remembered, nothing is new.
-func (n *unmatchedNow) isNew(hash uint64) bool {
+func (n *unmatchedNow) rememberHash(hash uint64) bool {
 	const tries = 16
 	for i := range uint64(tries) {
 		at := &n.seen[(hash+i)%maxUnmatchedLists]
@@ -136,9 +136,9 @@ func (n *unmatchedNow) isNew(hash uint64) bool {
 	return false
 }
 
-// warn logs what a request was likely meant to be. One whose keys are those of a rule,
+// warnMisspelt logs what a request was likely meant to be. One whose keys are those of a rule,
 // and whose values are not, is as it should be.
-func (u *unmatched) warn(n *unmatchedNow, r *weir.Request) {
+func (u *unmatched) warnMisspelt(n *unmatchedNow, r *weir.Request) {
 	if onlyKnownKeys(n.set, r) || u.isShed && len(n.set.Domains()) == 0 {
 		return // load shedding alone limits all, and asks for no keys
 	}
@@ -169,7 +169,7 @@ func onlyKnownKeys(set *limits.Set, r *weir.Request) bool {
 
 // metrics returns the counts by domain.
 func (u *unmatched) metrics() []metrics.Unmatched {
-	u.renew()
+	u.renewForRules()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []metrics.Unmatched

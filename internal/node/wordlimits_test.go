@@ -27,7 +27,7 @@ func setInWords(t *testing.T, texts ...string) *limits.Set {
 // Whoever asks for a reload is told that limits in words do not change by it.
 func TestReloadOfWordsIsLogged(t *testing.T) {
 	var log bytes.Buffer
-	(&ruleSet{live: rules.Fixed(setInWords(t, "1/second")), log: slog.New(slog.NewTextHandler(&log, nil))}).reload()
+	(&ruleSet{live: rules.Fixed(setInWords(t, "1/second")), log: slog.New(slog.NewTextHandler(&log, nil))}).reloadFiles()
 	if !strings.Contains(log.String(), "there is no rules file") {
 		t.Errorf("logged %q", &log)
 	}

@@ -34,30 +34,30 @@ func newAudit(b *board, node string) *Audit {
 	return &Audit{page: page[Change]{board: b, name: documentName + ".audit", decode: decodeChanges, encode: encodeChanges}, node: node}
 }
 
-// Note logs changes that were made, and writes them down. Where the board does not
+// NoteChanges logs changes that were made, and writes them down. Where the board does not
 // take them now, [Overlay.Refresh] tries again; until then this node alone knows of
 // them, and a restart forgets them.
 // Several are written down together.
-func (a *Audit) Note(ctx context.Context, what string, list ...Change) {
+func (a *Audit) NoteChanges(ctx context.Context, what string, list ...Change) {
 	for i := range list {
 		c := &list[i]
 		var id [8]byte
 		rand.Read(id[:])
 		c.ID, c.Node = hex.EncodeToString(id[:]), a.node
 		if c.At == 0 {
-			c.At = a.board.now()
+			c.At = a.board.storeTime()
 		}
-		c.trim()
+		c.trimTexts()
 		a.board.logger.Info(what, c.args()...)
 	}
-	if _, err := a.flush(ctx, list); err != nil {
+	if _, err := a.writePending(ctx, list); err != nil {
 		a.board.logger.Error("audit log write failed; will retry", "changes", len(list), "err", err)
 	}
 }
 
-// flush writes down what is pending and more, by compare and set: of changes noted at
+// writePending writes down what is pending and more, by compare and set: of changes noted at
 // once on several nodes none is lost. It returns how many were written.
-func (a *Audit) flush(ctx context.Context, more []Change) (int, error) {
+func (a *Audit) writePending(ctx context.Context, more []Change) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending = append(a.pending, more...)
@@ -66,7 +66,7 @@ func (a *Audit) flush(ctx context.Context, more []Change) (int, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	if err := a.change(ctx, func(all []Change) ([]Change, bool) { return numbered(all, a.pending), true }); err != nil {
+	if err := a.changeEntries(ctx, func(all []Change) ([]Change, bool) { return numbered(all, a.pending), true }); err != nil {
 		return 0, err
 	}
 	a.pending = nil
@@ -113,7 +113,7 @@ func encodeChanges(changes []Change) ([]byte, []Change, error) {
 // decodeChanges reads a document of changes. Members that a later version has
 // added are left out.
 func decodeChanges(data []byte) ([]Change, error) {
-	entries, err := read(data, "changes", MaxChanges)
+	entries, err := readDocument(data, "changes", MaxChanges)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func decodeChanges(data []byte) ([]Change, error) {
 			return nil, fmt.Errorf("overlay: change %d: number %d, id %.64q and time %d are not those of a change", i, c.Number, c.ID, c.At)
 		}
 		last = c.Number
-		c.trim()
+		c.trimTexts()
 	}
 	return all, nil
 }
@@ -147,7 +147,7 @@ func (a *Audit) unreadable(err error) error {
 func (a *Audit) Changes(ctx context.Context, limit int, before int64) ([]Change, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := a.load(ctx); err != nil {
+	if _, err := a.loadDocument(ctx); err != nil {
 		return nil, a.unreadable(err)
 	}
 	var out []Change

@@ -28,8 +28,8 @@ func newBoard(opt *Options) *board {
 
 func (b *board) elapsed() int64 { return int64(time.Since(b.base) / time.Microsecond) }
 
-// now returns the store's time.
-func (b *board) now() int64 {
+// storeTime returns the store's time.
+func (b *board) storeTime() int64 {
 	if b.nowFunc != nil {
 		return b.nowFunc()
 	}

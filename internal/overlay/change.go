@@ -46,20 +46,20 @@ type Change struct {
 	last string // the limit that was named last
 }
 
-// trim makes the texts of a change its own, of bounded length and UTF-8.
-func (c *Change) trim() {
+// trimTexts makes the texts of a change its own, of bounded length and UTF-8.
+func (c *Change) trimTexts() {
 	for _, s := range []*string{&c.By, &c.Reason, &c.Action, &c.Domain, &c.Rule, &c.Limit, &c.Before, &c.After, &c.YAML} {
-		*s = cut(*s)
+		*s = clipText(*s)
 	}
 	all := make([]weir.Entry, 0, len(c.Entries))
 	for _, e := range c.Entries[:min(len(c.Entries), maxEntries)] {
-		all = append(all, weir.Entry{Key: cut(e.Key), Value: cut(e.Value)})
+		all = append(all, weir.Entry{Key: clipText(e.Key), Value: clipText(e.Value)})
 	}
 	c.Entries = all
 }
 
-// cut returns a copy of s, at most maxDescription bytes of it.
-func cut(s string) string {
+// clipText returns a copy of s, at most maxDescription bytes of it.
+func clipText(s string) string {
 	if len(s) > maxDescription {
 		const more = "…"
 		n := maxDescription - len(more)
@@ -74,7 +74,7 @@ func cut(s string) string {
 // args are the change for the log.
 func (c *Change) args() []any {
 	var args []any
-	for _, kv := range [][2]string{{"domain", c.Domain}, {"rule", c.Rule}, {"entries", Words(c.Entries)}, {"limit", c.Limit},
+	for _, kv := range [][2]string{{"domain", c.Domain}, {"rule", c.Rule}, {"entries", FormatEntries(c.Entries)}, {"limit", c.Limit},
 		{"before", c.Before}, {"after", c.After}, {"by", c.By}, {"reason", c.Reason}, {"yaml", c.YAML}, {"id", c.ID}} {
 		if kv[1] != "" {
 			args = append(args, kv[0], kv[1])

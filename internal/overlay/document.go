@@ -26,8 +26,8 @@ type document struct {
 	Entries []json.RawMessage `json:"entries"`
 }
 
-// encode writes entries. Their number and the size of all are bounded.
-func encode(entries []Entry) ([]byte, []Entry, error) {
+// encodeEntries writes entries. Their number and the size of all are bounded.
+func encodeEntries(entries []Entry) ([]byte, []Entry, error) {
 	if len(entries) > MaxEntries {
 		return nil, nil, ErrFull
 	}
@@ -37,7 +37,7 @@ func encode(entries []Entry) ([]byte, []Entry, error) {
 		if d.Entries[i] = e.raw; e.raw != nil {
 			continue
 		}
-		err := e.check()
+		err := e.checkFields()
 		if err == nil {
 			d.Entries[i], err = json.Marshal(e)
 		}
@@ -52,10 +52,10 @@ func encode(entries []Entry) ([]byte, []Entry, error) {
 	return data, entries, err
 }
 
-// Decode reads the document of entries as it is kept on a board. What it returns is
+// DecodeEntries reads the document of entries as it is kept on a board. What it returns is
 // checked: no text of another hand makes a node do more than an operator can.
-func Decode(data []byte) ([]Entry, error) {
-	all, err := read(data, "entries", MaxEntries)
+func DecodeEntries(data []byte) ([]Entry, error) {
+	all, err := readDocument(data, "entries", MaxEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func Decode(data []byte) ([]Entry, error) {
 	seen := make(map[target]bool, len(all))
 	for i, raw := range all {
 		e := &entries[i]
-		if err := e.decode(raw); err != nil {
+		if err := e.decodeJSON(raw); err != nil {
 			return nil, fmt.Errorf("overlay: entry %d: %w", i, err)
 		}
 		if at := e.target(); e.isKnown() {
@@ -76,8 +76,8 @@ func Decode(data []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// decode reads one entry. Of a kind that this version does not know it reads no more.
-func (e *Entry) decode(raw json.RawMessage) error {
+// decodeJSON reads one entry. Of a kind that this version does not know it reads no more.
+func (e *Entry) decodeJSON(raw json.RawMessage) error {
 	var head struct {
 		Kind Kind `json:"kind"`
 	}
@@ -94,11 +94,11 @@ func (e *Entry) decode(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, e); err != nil {
 		return err
 	}
-	return e.check()
+	return e.checkFields()
 }
 
-// read reads a document of what, of at most so many entries.
-func read(data []byte, what string, most int) ([]json.RawMessage, error) {
+// readDocument reads a document of what, of at most so many entries.
+func readDocument(data []byte, what string, most int) ([]json.RawMessage, error) {
 	if len(data) > documents.MaxDocument {
 		return nil, fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), documents.MaxDocument)
 	}

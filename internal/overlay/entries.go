@@ -19,7 +19,7 @@ type entries struct {
 }
 
 func newEntries(b *board) *entries {
-	s := &entries{page: page[Entry]{board: b, name: documentName, decode: Decode, encode: encode}}
+	s := &entries{page: page[Entry]{board: b, name: documentName, decode: DecodeEntries, encode: encodeEntries}}
 	s.install = func(all []Entry) {
 		s.set.Store(newSet(slices.Concat(all, s.here), s.set.Load()))
 		s.warnOfUnknown(all)
@@ -54,10 +54,10 @@ func (s *entries) inUse() *set {
 
 // inForce returns those of a list, without the nil ones, that are in force.
 func (s *entries) inForce(list ...*Entry) []Entry {
-	now := s.board.now()
+	now := s.board.storeTime()
 	var all []Entry
 	for _, e := range list {
-		if e != nil && !e.over(now) {
+		if e != nil && !e.hasEnded(now) {
 			all = append(all, *e)
 		}
 	}
@@ -69,8 +69,8 @@ func (s *entries) inForce(list ...*Entry) []Entry {
 func (s *entries) replace(ctx context.Context, isOld func(Entry) bool, create func(now int64) []Entry) (old []Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.change(ctx, func(all []Entry) (next []Entry, changed bool) {
-		next, old, changed = replaced(all, s.board.now(), isOld, create)
+	err = s.changeEntries(ctx, func(all []Entry) (next []Entry, changed bool) {
+		next, old, changed = replaced(all, s.board.storeTime(), isOld, create)
 		return next, changed
 	})
 	return old, err
@@ -80,8 +80,8 @@ func (s *entries) replace(ctx context.Context, isOld func(Entry) bool, create fu
 func (s *entries) replaceHere(isOld func(Entry) bool, create func(now int64) []Entry) (old []Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, old, _ := replaced(slices.Clone(s.here), s.board.now(), isOld, create)
-	if _, _, err := encode(next); err != nil {
+	next, old, _ := replaced(slices.Clone(s.here), s.board.storeTime(), isOld, create)
+	if _, _, err := encodeEntries(next); err != nil {
 		return nil, err
 	}
 	s.here = next
@@ -94,7 +94,7 @@ func (s *entries) replaceHere(isOld func(Entry) bool, create func(now int64) []E
 func replaced(all []Entry, now int64, isOld func(Entry) bool, create func(now int64) []Entry) (next, old []Entry, changed bool) {
 	next = slices.DeleteFunc(all, func(e Entry) bool {
 		switch {
-		case e.over(now):
+		case e.hasEnded(now):
 			return true
 		case !isOld(e):
 			return false

@@ -105,8 +105,8 @@ type counter struct{ scope, key string }
 
 func (e *Entry) counter() counter { return counter{e.Scope, e.Key} }
 
-// over reports whether the entry has ended by now.
-func (e *Entry) over(now int64) bool { return e.Until > 0 && now >= e.Until }
+// hasEnded reports whether the entry has ended by now.
+func (e *Entry) hasEnded(now int64) bool { return e.Until > 0 && now >= e.Until }
 
 // target is what there can be one entry of a kind of: a key of a limit, or a limit.
 type target struct {
@@ -122,37 +122,37 @@ func (e *Entry) target() target {
 	return target{e.Kind, e.counter(), ""}
 }
 
-// end returns when the entry ends, nil for never.
-func (e *Entry) end() *time.Time {
+// endTime returns when the entry ends, nil for never.
+func (e *Entry) endTime() *time.Time {
 	if e.Until == 0 {
 		return nil
 	}
 	return new(time.UnixMicro(e.Until).UTC())
 }
 
-// check reports what is wrong with an entry, wherever it comes from.
-func (e *Entry) check() error {
+// checkFields reports what is wrong with an entry, wherever it comes from.
+func (e *Entry) checkFields() error {
 	errs := []error{
-		text("domain", e.Domain, 0, maxText), text("limit", e.Limit, 1, maxText), text("scope", e.Scope, 1, maxScope),
-		text("by", e.By, 0, maxText), text("reason", e.Reason, 0, maxText),
+		checkText("domain", e.Domain, 0, maxText), checkText("limit", e.Limit, 1, maxText), checkText("scope", e.Scope, 1, maxScope),
+		checkText("by", e.By, 0, maxText), checkText("reason", e.Reason, 0, maxText),
 	}
 	if e.Until < 0 || e.Made < 0 {
 		errs = append(errs, errors.New("a time before 1970"))
 	}
 	if e.Kind == KindMode {
-		return errors.Join(append(errs, text("rule", e.Rule, 1, maxScope), e.Setting().check())...)
+		return errors.Join(append(errs, checkText("rule", e.Rule, 1, maxScope), e.Setting().checkFields())...)
 	}
 	return errors.Join(append(errs, e.checkKey())...)
 }
 
 // checkKey is check for what is of a key alone.
 func (e *Entry) checkKey() error {
-	errs := []error{text("key", e.Key, 0, maxKey), text("algorithm", e.Algorithm, 1, maxText)}
+	errs := []error{checkText("key", e.Key, 0, maxKey), checkText("algorithm", e.Algorithm, 1, maxText)}
 	if n := len(e.Entries); n < 1 || n > maxEntries {
 		errs = append(errs, fmt.Errorf("%d entries: there must be from 1 to %d", n, maxEntries))
 	}
 	for _, p := range e.Entries {
-		errs = append(errs, text("key of an entry", p.Key, 1, maxText), text("value of an entry", p.Value, 0, maxText))
+		errs = append(errs, checkText("key of an entry", p.Key, 1, maxText), checkText("value of an entry", p.Value, 0, maxText))
 	}
 	if e.Kind == Override {
 		if e.Count < 1 || e.Count > weir.MaxCost || e.Burst < 0 || e.Burst > weir.MaxCost {
@@ -175,8 +175,8 @@ func (e *Entry) checkKey() error {
 	return errors.Join(errs...)
 }
 
-// text reports what is wrong with a text of from least to most bytes.
-func text(name, s string, least, most int) error {
+// checkText reports what is wrong with a text of from least to most bytes.
+func checkText(name, s string, least, most int) error {
 	switch {
 	case len(s) < least || len(s) > most:
 		return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
@@ -207,15 +207,15 @@ func (e *Entry) describe() string {
 	case e.Kind == Override:
 		text = e.Rate()
 	}
-	text += until(e.Until)
+	text += describeEnd(e.Until)
 	if e.Here {
 		text += ", on this node alone"
 	}
 	return text
 }
 
-// until says the end of something that a text has said.
-func until(at int64) string {
+// describeEnd says the end of something that a text has said.
+func describeEnd(at int64) string {
 	if at == 0 {
 		return ""
 	}

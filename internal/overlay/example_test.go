@@ -41,7 +41,7 @@ func Example() {
 		d, err := lim.Take(ctx, name, 1)
 		fmt.Println(name, d.Allowed(), d.Remaining, err)
 	}
-	for _, e := range over.Keys.All() {
+	for _, e := range over.Keys.ListEntries() {
 		fmt.Println(e.Kind, e.Key)
 	}
 	// Output:

@@ -28,7 +28,7 @@ var _ documents.Board = (*File)(nil)
 
 // parts are what is kept in files, by what is behind the path, and what reads it.
 var parts = map[string]func([]byte) error{
-	"":       func(data []byte) error { _, err := Decode(data); return err },
+	"":       func(data []byte) error { _, err := DecodeEntries(data); return err },
 	".audit": func(data []byte) error { _, err := decodeChanges(data); return err },
 }
 
@@ -66,8 +66,8 @@ func (b *File) CheckWritable() error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// part returns what is behind the path of the document of a name.
-func part(name string) (string, error) {
+// fileSuffix returns what is behind the path of the document of a name.
+func fileSuffix(name string) (string, error) {
 	p := filepath.Ext(name)
 	if parts[p] == nil {
 		return "", fmt.Errorf("overlay: no file for a document %q", name)
@@ -77,7 +77,7 @@ func part(name string) (string, error) {
 
 // ReadDocument implements documents.Board.
 func (b *File) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
-	p, err := part(name)
+	p, err := fileSuffix(name)
 	if err != nil {
 		return documents.Document{}, err
 	}
@@ -96,7 +96,7 @@ func (b *File) SwapDocument(_ context.Context, name string, was int64, d documen
 	if len(d.Data) > documents.MaxDocument {
 		return documents.Document{}, fmt.Errorf("%w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}
-	p, err := part(name)
+	p, err := fileSuffix(name)
 	if err != nil {
 		return documents.Document{}, err
 	}
@@ -105,7 +105,7 @@ func (b *File) SwapDocument(_ context.Context, name string, was int64, d documen
 	if was != b.all[p].Version {
 		return documents.Document{}, documents.ErrChanged
 	}
-	if err := write(b.path+p, d.Data); err != nil {
+	if err := replaceFile(b.path+p, d.Data); err != nil {
 		return documents.Document{}, &FileError{err}
 	}
 	d = documents.Document{Version: max(was, d.Version) + 1, Data: d.Data}
@@ -114,8 +114,8 @@ func (b *File) SwapDocument(_ context.Context, name string, was int64, d documen
 	return d, nil
 }
 
-// write replaces the file, so that a crash leaves the old one or the new one.
-func write(path string, data []byte) (err error) {
+// replaceFile replaces the file, so that a crash leaves the old one or the new one.
+func replaceFile(path string, data []byte) (err error) {
 	f, err := createTemporary(path)
 	if err != nil {
 		return err

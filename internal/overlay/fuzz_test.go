@@ -19,7 +19,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"format":1,"entries":[{"kind":"ban","domain":"api","entries":[{"key":"user","value":"bob"}],"limit":"permin","scope":"api/user","key":"bob","algorithm":"token_bucket","until_us":9000000000000000,"made_us":1,"by":"x"}]}`))
 	f.Add([]byte(`{"format":1,"entries":[{"kind":"override","domain":"api","entries":[{"key":"user","value":"bob"}],"limit":"permin","scope":"api/user","key":"bob","algorithm":"concurrency","count":5,"period_us":60000000,"made_us":1,"by":"x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		entries, err := overlay.Decode(data)
+		entries, err := overlay.DecodeEntries(data)
 		for i := range entries {
 			_ = entries[i].Rate()
 		}

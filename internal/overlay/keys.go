@@ -27,8 +27,8 @@ func (k *Keys) Set(ctx context.Context, t Target, kind Kind, d time.Duration, wh
 	if d <= 0 || d > weir.MaxPeriod {
 		return fmt.Errorf("overlay: kind %s for %s must be for longer than nothing and at most ten years", kind, d)
 	}
-	return k.put(ctx, t, who, func(now int64) Entry {
-		e := t.entry(kind, now, who.By)
+	return k.putEntry(ctx, t, who, func(now int64) Entry {
+		e := t.makeEntry(kind, now, who.By)
 		e.Until = now + micros.Of(d)
 		return e
 	})
@@ -50,7 +50,7 @@ func (k *Keys) Override(ctx context.Context, t Target, n Numbers, d time.Duratio
 		return &NumbersError{fmt.Errorf("limit %q counts in windows of the calendar: leave the period as it is, %s", t.Limit.Name, period.Format(t.Limit.Period))}
 	}
 	of := func(now int64) Entry {
-		e := t.entry(Override, now, who.By)
+		e := t.makeEntry(Override, now, who.By)
 		e.Count, e.Period, e.Burst = n.Count, n.Period.Microseconds(), n.Burst
 		if d > 0 {
 			e.Until = now + micros.Of(d)
@@ -61,11 +61,11 @@ func (k *Keys) Override(ctx context.Context, t Target, n Numbers, d time.Duratio
 	if _, err := k.variants.override(t.Limit, &probe); err != nil {
 		return &NumbersError{err}
 	}
-	return k.put(ctx, t, who, of)
+	return k.putEntry(ctx, t, who, of)
 }
 
-// put puts an entry in the place of the one of its kind.
-func (k *Keys) put(ctx context.Context, t Target, who Author, of func(now int64) Entry) error {
+// putEntry puts an entry in the place of the one of its kind.
+func (k *Keys) putEntry(ctx context.Context, t Target, who Author, of func(now int64) Entry) error {
 	var e Entry
 	old, err := k.replace(ctx, of(0).Kind, &t, func(now int64) []Entry {
 		e = of(now)
@@ -77,11 +77,11 @@ func (k *Keys) put(ctx context.Context, t Target, who Author, of func(now int64)
 	return err
 }
 
-// Lift takes back what there is of a kind for the key of t, and reports whether
+// LiftEntry takes back what there is of a kind for the key of t, and reports whether
 // there was anything.
 //
 // What is of all nodes takes what is of this node alone along.
-func (k *Keys) Lift(ctx context.Context, t Target, kind Kind, who Author) (bool, error) {
+func (k *Keys) LiftEntry(ctx context.Context, t Target, kind Kind, who Author) (bool, error) {
 	old, err := k.replace(ctx, kind, &t, nil)
 	if err != nil {
 		return false, err
@@ -132,7 +132,7 @@ func (k *Keys) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author
 	} else {
 		c.Action, what = words.undo, words.undone
 	}
-	k.audit.Note(ctx, what, c)
+	k.audit.NoteChanges(ctx, what, c)
 	if some.Kind == Override {
 		k.warnOfRestart(t, e, was)
 	}
@@ -151,19 +151,19 @@ func (k *Keys) warnOfRestart(t *Target, e, was *Entry) {
 	}
 	if why := k.restarts(with(e), with(was)); why != "" {
 		k.audit.board.logger.Warn("key counts from zero since this change; it may use the old and the new count within one period",
-			"domain", t.Domain, "entries", Words(t.Entries), "limit", t.Limit.Name, "reason", why)
+			"domain", t.Domain, "entries", FormatEntries(t.Entries), "limit", t.Limit.Name, "reason", why)
 	}
 }
 
-// All returns what is in force for single keys, the oldest first.
-func (k *Keys) All() []Entry {
+// ListEntries returns what is in force for single keys, the oldest first.
+func (k *Keys) ListEntries() []Entry {
 	all := k.entries.inForce(k.entries.inUse().keys...)
 	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.Made, b.Made) })
 	return all
 }
 
-// Of returns what is in force for a key of a limit.
-func (k *Keys) Of(l *weir.Limit, key string) []Entry {
+// EntriesOf returns what is in force for a key of a limit.
+func (k *Keys) EntriesOf(l *weir.Limit, key string) []Entry {
 	m := k.entries.inUse().marks[counter{l.Scope, key}]
 	if m == nil {
 		return nil
@@ -173,7 +173,7 @@ func (k *Keys) Of(l *weir.Limit, key string) []Entry {
 
 // OfClient returns the bans over the domain that refuse r.
 func (k *Keys) OfClient(r *weir.Request) []Entry {
-	s, now := k.entries.inUse(), k.entries.board.now()
+	s, now := k.entries.inUse(), k.entries.board.storeTime()
 	var bans []*Entry
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {

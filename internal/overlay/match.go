@@ -16,10 +16,10 @@ type match struct {
 	at       int64 // the time of the request, once it was asked for
 }
 
-// now returns the time of the request.
-func (m *match) now() int64 {
+// requestTime returns the time of the request.
+func (m *match) requestTime() int64 {
 	if m.at == 0 {
-		m.at = m.board.now()
+		m.at = m.board.storeTime()
 	}
 	return m.at
 }
@@ -37,7 +37,7 @@ func (m *match) applyModes(dst []weir.Op, from int) ([]weir.Op, int) {
 			continue
 		}
 		mode := m.byLimit[limitID{op.Limit.Scope, op.Limit.Name}]
-		if mode == nil || mode.over(m.now()) || mode.Mode == Off && m.r.Verb == weir.Refund {
+		if mode == nil || mode.hasEnded(m.requestTime()) || mode.Mode == Off && m.r.Verb == weir.Refund {
 			continue
 		}
 		begin, end := partsOf(dst[:n], i)
@@ -46,14 +46,14 @@ func (m *match) applyModes(dst []weir.Op, from int) ([]weir.Op, int) {
 		instead := buf[:0]
 		if mode.Mode == Off {
 			if mark := m.markOf(op); mark != nil && mark.ban != nil {
-				dst = mark.refuse(m.variants.ofMark(mark, op.Limit), dst, i, m.now(), m.r)
+				dst = mark.appendRefusal(m.variants.madeByMark(mark, op.Limit), dst, i, m.requestTime(), m.r)
 			}
 		} else {
-			made := m.variants.ofMode(mode, op.Limit)
+			made := m.variants.madeByMode(mode, op.Limit)
 			if made.to == nil {
 				continue
 			}
-			instead = made.append(instead, op, m.r)
+			instead = made.appendOps(instead, op, m.r)
 		}
 		dst = replace(dst, begin, end, instead)
 		n += len(instead) - (end - begin)
@@ -62,8 +62,8 @@ func (m *match) applyModes(dst []weir.Op, from int) ([]weir.Op, int) {
 	return dst, n
 }
 
-// append appends the ops by which the request of op meets the limit in its mode.
-func (m *made) append(dst []weir.Op, op *weir.Op, r *weir.Request) []weir.Op {
+// appendOps appends the ops by which the request of op meets the limit in its mode.
+func (m *made) appendOps(dst []weir.Op, op *weir.Op, r *weir.Request) []weir.Op {
 	was, cost := r.Priority, op.Cost
 	r.Priority = max(was, m.priority)
 	if m.denial != nil {
@@ -92,13 +92,13 @@ func (m *match) applyKeys(dst []weir.Op, from, n int) []weir.Op {
 		if mark == nil {
 			continue
 		}
-		now, made := m.now(), m.variants.ofMark(mark, op.Limit)
+		now, made := m.requestTime(), m.variants.madeByMark(mark, op.Limit)
 		begin, end := partsOf(dst[:n], i)
 		begin = max(begin, from)
-		if e := mark.override; e != nil && made.with != nil && !e.over(now) {
+		if e := mark.override; e != nil && made.with != nil && !e.hasEnded(now) {
 			override(dst[begin:end], made.with)
 		}
-		if e := mark.allow; e != nil && !e.over(now) && op.Role != weir.Shadow {
+		if e := mark.allow; e != nil && !e.hasEnded(now) && op.Role != weir.Shadow {
 			shadow := *op
 			shadow.Role, shadow.Penalize = weir.Shadow, false
 			dst[begin] = shadow
@@ -106,7 +106,7 @@ func (m *match) applyKeys(dst []weir.Op, from, n int) []weir.Op {
 			n -= end - begin - 1
 			i = begin
 		}
-		dst = mark.refuse(made, dst, i, now, m.r)
+		dst = mark.appendRefusal(made, dst, i, now, m.r)
 	}
 	return dst
 }
@@ -114,9 +114,9 @@ func (m *match) applyKeys(dst []weir.Op, from, n int) []weir.Op {
 // markOf returns what there is about the key of an op, nil for nothing.
 func (m *match) markOf(op *weir.Op) *mark { return m.marks[counter{op.Limit.Scope, op.Key}] }
 
-// refuse appends the refusal of dst[at] if its key is banned.
-func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
-	if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
+// appendRefusal appends the refusal of dst[at] if its key is banned.
+func (m *mark) appendRefusal(v *made, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
+	if e := m.ban; e != nil && v.banned != nil && !e.hasEnded(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
 		op := &dst[at]
 		wait := micros.Duration(e.Until - now)
 		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
@@ -134,13 +134,13 @@ func (m *match) refuseClient(dst []weir.Op) []weir.Op {
 	}
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
-			b := m.banOf(r.Domain, e, m.now())
+			b := m.banOf(r.Domain, e, m.requestTime())
 			if b == nil {
 				continue
 			}
-			wait := micros.Duration(b.entry.Until - m.now())
+			wait := micros.Duration(b.entry.Until - m.requestTime())
 			return append(dst, weir.Op{Key: e.Value, Limit: b.limit, Cost: 1, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(i),
-				Answer: weir.Answer{Now: m.now(), Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}}})
+				Answer: weir.Answer{Now: m.requestTime(), Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}}})
 		}
 	}
 	return dst

@@ -32,8 +32,8 @@ type Setting struct {
 	Percent int64
 }
 
-// check reports what is wrong with a setting.
-func (s Setting) check() error {
+// checkFields reports what is wrong with a setting.
+func (s Setting) checkFields() error {
 	switch s.Mode {
 	case Enforced:
 		if s.Percent < 1 || s.Percent > 100 {
@@ -87,9 +87,9 @@ type changeable struct {
 	byLimit atomic.Pointer[map[*weir.Limit]*limits.Limit]
 }
 
-// of returns the limit of a rule, nil for any other. Rules that were reloaded have other limits: then all
+// findLimit returns the limit of a rule, nil for any other. Rules that were reloaded have other limits: then all
 // are read again, once.
-func (r *changeable) of(l *weir.Limit) *limits.Limit {
+func (r *changeable) findLimit(l *weir.Limit) *limits.Limit {
 	if known := r.byLimit.Load(); known != nil {
 		if p := (*known)[l]; p != nil {
 			return p
@@ -103,8 +103,8 @@ func (r *changeable) of(l *weir.Limit) *limits.Limit {
 	return known[l]
 }
 
-// byID returns the limits by what names them on every node.
-func (r *changeable) byID() map[limitID]*limits.Limit {
+// indexByID returns the limits by what names them on every node.
+func (r *changeable) indexByID() map[limitID]*limits.Limit {
 	all := map[limitID]*limits.Limit{}
 	for _, p := range r.list() {
 		all[idOf(p)] = p

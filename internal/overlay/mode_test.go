@@ -46,8 +46,8 @@ func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() i
 	return n
 }
 
-// in returns a limit in a mode, compiled, with its place.
-func in(t testing.TB, m weir.Mode) (weir.Limits, *limits.Limit) {
+// withMode returns a limit in a mode, compiled, with its place.
+func withMode(t testing.TB, m weir.Mode) (weir.Limits, *limits.Limit) {
 	t.Helper()
 	l := &weir.Limit{Name: "permin", Scope: "api/user", Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute, Mode: m}
 	if err := l.Compile(); err != nil {
@@ -90,7 +90,7 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 		"banShadow": func() weir.Mode { return weir.Mode{Shadow: true, Ban: ban(), Penalize: true} },
 	} {
 		for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 50}, {Mode: overlay.Enforced, Percent: 100}} {
-			own, p := in(t, base())
+			own, p := withMode(t, base())
 			p.Priority = 2
 			other := weir.PerMinute(7, algorithm.FixedWindow)
 			if err := other.Compile(); err != nil {
@@ -141,8 +141,8 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 // starts afresh, whichever node is asked, and so it goes back.
 func TestPromotionKeepsCounts(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{Shadow: true})
-	other, q := in(t, weir.Mode{Shadow: true})
+	own, p := withMode(t, weir.Mode{Shadow: true})
+	other, q := withMode(t, weir.Mode{Shadow: true})
 	a, b := newLaid(t, store, store, store.Now.Load, own, p), newLaid(t, store, store, store.Now.Load, other, q)
 	ctx := t.Context()
 	for range 12 {
@@ -176,7 +176,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 	if d := a.take(t, "bob", 11); !d.Allowed() {
 		t.Errorf("%+v: the mode holds after its end", d)
 	}
-	if n := len(a.Modes.All()); n != 0 {
+	if n := len(a.Modes.ListEntries()); n != 0 {
 		t.Errorf("%d modes are in force after the end", n)
 	}
 }
@@ -185,7 +185,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 // rules.
 func TestPercentGrows(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{Shadow: true})
+	own, p := withMode(t, weir.Mode{Shadow: true})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	var in [2000]bool
 	was := 0
@@ -223,7 +223,7 @@ func TestPercentGrows(t *testing.T) {
 func TestModeOfARuleThatGoes(t *testing.T) {
 	store := clocked.New(t)
 	rules := &swapped{}
-	own, p := in(t, weir.Mode{Shadow: true})
+	own, p := withMode(t, weir.Mode{Shadow: true})
 	rules.limits.Store(&own)
 	n := newLaid(t, store, store, store.Now.Load, rules, p)
 	if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
@@ -244,7 +244,7 @@ func TestModeOfARuleThatGoes(t *testing.T) {
 		}
 	}
 	for range 6 { // more than are remembered
-		again, _ := in(t, weir.Mode{Shadow: true})
+		again, _ := withMode(t, weir.Mode{Shadow: true})
 		rules.limits.Store(&again)
 		if got := role(); got != weir.Enforce {
 			t.Error("lost with a reload")
@@ -254,7 +254,7 @@ func TestModeOfARuleThatGoes(t *testing.T) {
 
 func TestModesDoNotAllocate(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{Excess: 10})
+	own, p := withMode(t, weir.Mode{Excess: 10})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	r := ask("ann")
 	ops := make([]weir.Op, 0, 8)
@@ -272,7 +272,7 @@ func TestModesDoNotAllocate(t *testing.T) {
 // limited again at the end.
 func TestKeysUnderModes(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
 	key := func(user string) overlay.Target {
@@ -313,7 +313,7 @@ func TestKeysUnderModes(t *testing.T) {
 	if err := n.Keys.Set(ctx, key("good"), overlay.Allow, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if was, err := n.Keys.Lift(ctx, key("good"), overlay.Allow, operator); err != nil || !was {
+	if was, err := n.Keys.LiftEntry(ctx, key("good"), overlay.Allow, operator); err != nil || !was {
 		t.Errorf("%t, %v", was, err)
 	}
 	if d := n.take(t, "good", 11); d.Allowed() {
@@ -332,7 +332,7 @@ func TestKeysUnderModes(t *testing.T) {
 
 func TestModeThatCannotBe(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	for _, s := range []overlay.Setting{{}, {Mode: "on"}, {Mode: overlay.Enforced}, {Mode: overlay.Enforced, Percent: 101}, {Mode: overlay.Enforced, Percent: -1},
 		{Mode: overlay.Shadow, Percent: 10}, {Mode: overlay.Off, Percent: 1}} {
@@ -353,7 +353,7 @@ func TestModeThatCannotBe(t *testing.T) {
 // A node loses nothing that a later version wrote.
 func TestVersionsSideBySide(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{Shadow: true})
+	own, p := withMode(t, weir.Mode{Shadow: true})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
 	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: own[0], Key: "ann"}
@@ -381,13 +381,13 @@ func TestVersionsSideBySide(t *testing.T) {
 	if err := n.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if sw := n.Modes.Of(own[0]); sw == nil || *sw.Percent != 10 {
+	if sw := n.Modes.ViewOfLimit(own[0]); sw == nil || *sw.Percent != 10 {
 		t.Errorf("the mode is %+v", sw)
 	}
 	if told := n.log.String(); strings.Count(told, "of a later version") != 1 || !strings.Contains(told, "\"entries\":1,\"kinds\":[\"tilt\"]") {
 		t.Errorf("that a kind is not enforced here is logged as %s", told)
 	}
-	if _, err := n.Keys.Lift(ctx, key, overlay.Allow, operator); err != nil {
+	if _, err := n.Keys.LiftEntry(ctx, key, overlay.Allow, operator); err != nil {
 		t.Fatal(err)
 	}
 	if later, err = store.ReadDocument(ctx, "overlay", 0); err != nil || !strings.Contains(string(later.Data), strange) || !strings.Contains(string(later.Data), `"note":"kept"`) {
@@ -403,7 +403,7 @@ func TestConcurrentModes(t *testing.T) {
 	var all sync.WaitGroup
 	var list []*laid
 	for i := range nodes {
-		own, _ := in(t, weir.Mode{})
+		own, _ := withMode(t, weir.Mode{})
 		var places []*limits.Limit
 		for j := range each {
 			l := &weir.Limit{Name: fmt.Sprint("l", i, "-", j), Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}
@@ -427,7 +427,7 @@ func TestConcurrentModes(t *testing.T) {
 		if err := n.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(n.Modes.All()); got != nodes*each {
+		if got := len(n.Modes.ListEntries()); got != nodes*each {
 			t.Errorf("node %d knows %d of %d modes", i, got, nodes*each)
 		}
 		changes, err := n.Audit.Changes(t.Context(), overlay.MaxChanges, 0)
@@ -461,16 +461,16 @@ func (r *racing) SwapDocument(ctx context.Context, name string, was int64, d doc
 // Of two changes that are written down at the same time none is lost.
 func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	board := &racing{Board: store}
 	a, b := newLaid(t, store, board, store.Now.Load, own, p), newLaid(t, store, store, store.Now.Load, own, p)
 	board.before = func(name string) {
 		if name != "overlay.audit" {
 			t.Errorf("%s is swapped", name)
 		}
-		b.Audit.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "b"})
+		b.Audit.NoteChanges(t.Context(), "x", overlay.Change{Action: "reset", By: "b"})
 	}
-	a.Audit.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "a"})
+	a.Audit.NoteChanges(t.Context(), "x", overlay.Change{Action: "reset", By: "a"})
 	for _, n := range []*laid{a, b} {
 		changes, err := n.Audit.Changes(t.Context(), 10, 0)
 		if err != nil || len(changes) != 2 || changes[0].By != "a" || changes[0].Number != 2 || changes[1].By != "b" || changes[1].Number != 1 {
@@ -482,7 +482,7 @@ func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
 // What stands in the history: who, when, what, before, after, and why.
 func TestHistory(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{Shadow: true})
+	own, p := withMode(t, weir.Mode{Shadow: true})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	ctx := t.Context()
 	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: own[0], Key: "ann"}
@@ -499,7 +499,7 @@ func TestHistory(t *testing.T) {
 	do(n.Modes.Set(ctx, []*limits.Limit{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
 	_, err := n.Modes.Clear(ctx, func(*overlay.Entry) bool { return true }, operator)
 	do(err)
-	_, err = n.Keys.Lift(ctx, key, overlay.Override, operator)
+	_, err = n.Keys.LiftEntry(ctx, key, overlay.Override, operator)
 	do(err)
 	want := [][4]string{ // the latest first
 		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", ""},
@@ -559,8 +559,8 @@ func TestModeOfSeveralLimits(t *testing.T) {
 	if err := n.Modes.Set(t.Context(), places, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
-	if ops := n.Match(nil, ask("u")); len(ops) != 0 || len(n.Modes.All()) != 3 {
-		t.Errorf("%d limits are asked, %d have a mode", len(ops), len(n.Modes.All()))
+	if ops := n.Match(nil, ask("u")); len(ops) != 0 || len(n.Modes.ListEntries()) != 3 {
+		t.Errorf("%d limits are asked, %d have a mode", len(ops), len(n.Modes.ListEntries()))
 	}
 	is("c: shadow by the rules to off", "a, b: enforce by the rules to off")
 	if took, err := n.Modes.Clear(t.Context(), func(*overlay.Entry) bool { return true }, operator); err != nil || took != 3 {
@@ -574,14 +574,14 @@ func TestModeOfSeveralLimits(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	board := newMemory()
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	n := newLaid(t, store, board, store.Now.Load, own, p)
 	ctx := t.Context()
 	for i := range 40 {
-		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
+		n.Audit.NoteChanges(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
 	}
 	board.clear()
-	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "40"})
+	n.Audit.NoteChanges(ctx, "x", overlay.Change{Action: "reset", By: "40"})
 	changes, err := newLaid(t, store, board, store.Now.Load, own, p).Audit.Changes(ctx, 1000, 0)
 	if err != nil || len(changes) != 41 || changes[40].By != "0" {
 		t.Errorf("%d changes after a loss, %v", len(changes), err)
@@ -589,7 +589,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	entry := weir.Entry{Key: long, Value: long}
 	for i := range 20 {
-		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Subject: overlay.Subject{Entries: slices.Repeat([]weir.Entry{entry}, 40)}})
+		n.Audit.NoteChanges(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Subject: overlay.Subject{Entries: slices.Repeat([]weir.Entry{entry}, 40)}})
 	}
 	d, err := board.ReadDocument(ctx, "overlay.audit", 0)
 	if err != nil || len(d.Data) > 2<<20 || len(d.Data) < 1<<20 {
@@ -602,7 +602,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	other := newLaid(t, store, newMemory(), store.Now.Load, own, p)
 	for i := range overlay.MaxChanges + 5 {
 		if i%100 == 0 || i >= overlay.MaxChanges-5 {
-			other.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
+			other.Audit.NoteChanges(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
 		}
 	}
 	if changes, err = other.Audit.Changes(ctx, 5, 0); err != nil || len(changes) != 5 || changes[0].By != "1004" {
@@ -615,12 +615,12 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestHistoryWaits(t *testing.T) {
 	board := &shaky{Board: newMemory()}
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	n := newLaid(t, store, board, store.Now.Load, own, p)
 	ctx := t.Context()
-	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "1"})
+	n.Audit.NoteChanges(ctx, "x", overlay.Change{Action: "reset", By: "1"})
 	board.away.Store(true)
-	n.Audit.Note(ctx, "key reset", overlay.Change{Action: "reset", By: "2"})
+	n.Audit.NoteChanges(ctx, "key reset", overlay.Change{Action: "reset", By: "2"})
 	if !n.log.has("audit log write failed; will retry") {
 		t.Error("the log does not say that it waits")
 	}
@@ -644,7 +644,7 @@ func TestHistoryWaits(t *testing.T) {
 // Hostile documents of modes and of changes change nothing, and are left as they are.
 func TestHostileModes(t *testing.T) {
 	store := clocked.New(t)
-	own, p := in(t, weir.Mode{})
+	own, p := withMode(t, weir.Mode{})
 	n := newLaid(t, store, store, store.Now.Load, own, p)
 	if err := n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
@@ -719,10 +719,10 @@ func FuzzModes(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		own, p := in(t, weir.Mode{Excess: 20})
+		own, p := withMode(t, weir.Mode{Excess: 20})
 		n := newLaid(t, store, store, store.Now.Load, own, p)
 		n.take(t, user, 1+rand.Int64N(20))
-		_, _ = n.Modes.Views(), n.Keys.All()
+		_, _ = n.Modes.Views(), n.Keys.ListEntries()
 		err = n.Modes.Set(t.Context(), []*limits.Limit{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
 		after, readErr := store.ReadDocument(t.Context(), "overlay", 0)
 		if readErr != nil {
@@ -734,7 +734,7 @@ func FuzzModes(f *testing.F) {
 			}
 			return
 		}
-		if len(n.Modes.All()) == 0 {
+		if len(n.Modes.ListEntries()) == 0 {
 			t.Error("the mode that was set is not there")
 		}
 		for _, raw := range entriesOf(t, data) {

@@ -29,7 +29,7 @@ func (m *Modes) Set(ctx context.Context, of []*limits.Limit, s Setting, d time.D
 	if d < 0 || d > weir.MaxPeriod {
 		return fmt.Errorf("overlay: a mode for %s must be for at most ten years", d)
 	}
-	if err := s.check(); err != nil {
+	if err := s.checkFields(); err != nil {
 		return &ModeError{err}
 	}
 	var distinct []*limits.Limit // tiers can have limits of one name
@@ -74,9 +74,9 @@ func (m *Modes) Set(ctx context.Context, of []*limits.Limit, s Setting, d time.D
 	}
 	for i := range list {
 		c := &list[i]
-		c.YAML = modeSnippet(s, after.end(), []string{limitWords(c.Domain, c.Rule, c.Limit)})
+		c.YAML = modeSnippet(s, after.endTime(), []string{limitWords(c.Domain, c.Rule, c.Limit)})
 	}
-	m.audit.Note(ctx, kinds[KindMode].done, list...)
+	m.audit.NoteChanges(ctx, kinds[KindMode].done, list...)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (m *Modes) Clear(ctx context.Context, of func(*Entry) bool, who Author) (in
 	if err != nil {
 		return 0, err
 	}
-	refs := m.variants.limits.byID()
+	refs := m.variants.limits.indexByID()
 	var list []Change
 	for _, s := range old {
 		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Subject: s.Subject, Before: s.describe(), After: "no such limit in the rules"}
@@ -121,13 +121,13 @@ func (m *Modes) Clear(ctx context.Context, of func(*Entry) bool, who Author) (in
 		}
 		list = mergeChange(list, c)
 	}
-	m.audit.Note(ctx, kinds[KindMode].undone, list...)
+	m.audit.NoteChanges(ctx, kinds[KindMode].undone, list...)
 	return len(old), nil
 }
 
-// All returns the modes that are in force, also those that wait for a limit
+// ListEntries returns the modes that are in force, also those that wait for a limit
 // that the rules do not have, sorted by domain, rule and limit.
-func (m *Modes) All() []Entry {
+func (m *Modes) ListEntries() []Entry {
 	all := m.entries.inForce(m.entries.inUse().modes...)
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Limit, b.Limit))
@@ -135,14 +135,14 @@ func (m *Modes) All() []Entry {
 	return all
 }
 
-// Of returns the view of the mode in force that an operator gave a limit of the rules, nil
+// ViewOfLimit returns the view of the mode in force that an operator gave a limit of the rules, nil
 // for none.
-func (m *Modes) Of(l *weir.Limit) *ModeView {
+func (m *Modes) ViewOfLimit(l *weir.Limit) *ModeView {
 	s := m.entries.inUse().byLimit[limitID{l.Scope, l.Name}]
-	if s == nil || s.over(m.entries.board.now()) {
+	if s == nil || s.hasEnded(m.entries.board.storeTime()) {
 		return nil
 	}
-	ref := m.variants.limits.of(l)
+	ref := m.variants.limits.findLimit(l)
 	v := s.Entry.modeView(ref)
 	return &v
 }
@@ -150,14 +150,14 @@ func (m *Modes) Of(l *weir.Limit) *ModeView {
 // Views returns the views of the modes that are in force, one for all limits
 // that go by the same words.
 func (m *Modes) Views() []ModeView {
-	all := slices.CompactFunc(m.All(), func(a, b Entry) bool {
+	all := slices.CompactFunc(m.ListEntries(), func(a, b Entry) bool {
 		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
 	})
 	out := make([]ModeView, len(all))
 	if len(all) == 0 {
 		return out
 	}
-	refs := m.variants.limits.byID()
+	refs := m.variants.limits.indexByID()
 	for i := range all {
 		out[i] = all[i].modeView(refs[all[i].limitID()])
 	}

@@ -64,7 +64,7 @@ var (
 
 // New returns the overlay with what is on the board now. That the board does not
 // answer, or keeps what cannot be read, is logged and no error: the rules hold as
-// they are until [Overlay.Watch] finds a document.
+// they are until [Overlay.WatchBoard] finds a document.
 func New(ctx context.Context, opt Options) (*Overlay, error) {
 	if opt.Rules == nil || opt.Board == nil {
 		return nil, errors.New("overlay: no rules or no board: set Options.Rules and Options.Board")
@@ -85,7 +85,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	o.entries, o.Audit = newEntries(o.board), newAudit(o.board, opt.Node)
 	o.Keys = &Keys{o.entries, o.Audit, o.variants, opt.Restarts}
 	o.Modes = &Modes{o.entries, o.Audit, o.variants}
-	o.note(o.Refresh(ctx))
+	o.logOutage(o.Refresh(ctx))
 	return o, nil
 }
 
@@ -148,9 +148,9 @@ func (o *Overlay) Unmatched(r *weir.Request) string {
 // Beneath returns the rules that lie beneath.
 func (o *Overlay) Beneath() weir.Rules { return o.rules }
 
-// Split parts ops that an overlay matched into those of the rules and the bans
+// SplitBans parts ops that an overlay matched into those of the rules and the bans
 // that it added, in place.
-func Split(ops []weir.Op) (rest, bans []weir.Op) {
+func SplitBans(ops []weir.Op) (rest, bans []weir.Op) {
 	n := len(ops)
 	for n > 0 && ops[n-1].Role == weir.Deny && isBan(ops[n-1].Limit) {
 		n--

@@ -120,7 +120,7 @@ func TestBan(t *testing.T) {
 			t.Errorf("got %+v after the end", d)
 		}
 	}
-	if n := len(b.Keys.All()); n != 0 {
+	if n := len(b.Keys.ListEntries()); n != 0 {
 		t.Errorf("%d entries are in force, want none", n)
 	}
 	// A new one takes the place of the old one; it is lifted on another node.
@@ -133,7 +133,7 @@ func TestBan(t *testing.T) {
 		t.Errorf("got %+v, want 10 s", d)
 	}
 	for _, want := range []bool{true, false} {
-		if was, err := b.Keys.Lift(ctx, b.of("ann"), overlay.Ban, overlay.Author{By: "test"}); err != nil || was != want {
+		if was, err := b.Keys.LiftEntry(ctx, b.of("ann"), overlay.Ban, overlay.Author{By: "test"}); err != nil || was != want {
 			t.Errorf("lifted %t, %v, want %t", was, err, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestOverride(t *testing.T) {
 	if d := a.take(t, "other", 101); d.Allowed() {
 		t.Errorf("another key got the override: %+v", d)
 	}
-	if e := b.Keys.Of(b.limit, "acme"); len(e) != 1 || e[0].Rate() != "5000/minute" || e[0].By != "token from 10.0.0.1" {
+	if e := b.Keys.EntriesOf(b.limit, "acme"); len(e) != 1 || e[0].Rate() != "5000/minute" || e[0].By != "token from 10.0.0.1" {
 		t.Errorf("in force: %+v", e)
 	}
 	want := "limit: 5000/minute, algorithm: token_bucket, burst: 6000"
@@ -181,7 +181,7 @@ func TestOverride(t *testing.T) {
 	if d := b.take(t, "acme", 150); !d.Allowed() {
 		t.Errorf("got %+v", d)
 	}
-	if was, err := b.Keys.Lift(ctx, b.of("acme"), overlay.Override, overlay.Author{By: "test"}); err != nil || !was {
+	if was, err := b.Keys.LiftEntry(ctx, b.of("acme"), overlay.Override, overlay.Author{By: "test"}); err != nil || !was {
 		t.Errorf("lifted %t, %v", was, err)
 	}
 	store.Advance(time.Hour)
@@ -235,7 +235,7 @@ func TestConcurrentChanges(t *testing.T) {
 	all.Wait()
 	for i, n := range nodes {
 		n.refresh(t)
-		if got := len(n.Keys.All()); got != 80 {
+		if got := len(n.Keys.ListEntries()); got != 80 {
 			t.Errorf("node %d knows %d of 80 bans", i, got)
 		}
 	}
@@ -312,7 +312,7 @@ func TestBoardGoesAway(t *testing.T) {
 		n := newNode(t, newMemory(), board, nil)
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
-		done.Go(func() { n.Watch(ctx) })
+		done.Go(func() { n.WatchBoard(ctx) })
 		if err := n.Keys.Set(ctx, n.of("ann"), overlay.Ban, time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestBoardGoesAway(t *testing.T) {
 		board.away.Store(false)
 		wait(7 * time.Second)
 		other := newNode(t, newMemory(), board, nil)
-		if len(other.Keys.Of(other.limit, "acme")) != 1 {
+		if len(other.Keys.EntriesOf(other.limit, "acme")) != 1 {
 			t.Error("the override is lost with the board")
 		}
 		if !n.log.has("were restored") {
@@ -365,11 +365,11 @@ func TestStoresClock(t *testing.T) {
 		n := newNode(t, newMemory(), board, nil)
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
-		done.Go(func() { n.Watch(ctx) })
+		done.Go(func() { n.WatchBoard(ctx) })
 		if err := n.Keys.Set(ctx, n.of("ann"), overlay.Ban, time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
-		if e := n.Keys.All(); len(e) != 1 || time.Until(time.UnixMicro(e[0].Until)).Round(time.Second) != time.Minute-100*time.Hour {
+		if e := n.Keys.ListEntries(); len(e) != 1 || time.Until(time.UnixMicro(e[0].Until)).Round(time.Second) != time.Minute-100*time.Hour {
 			t.Errorf("%+v, want an end by the store's clock", e)
 		}
 		wait(59 * time.Second)
@@ -447,7 +447,7 @@ func TestHostileDocuments(t *testing.T) {
 		}
 		// A node that starts now goes by its rules.
 		if fresh := newNode(t, store, store, store.Now.Load); !fresh.take(t, "ann", 1).Allowed() || !fresh.log.has("cannot be read") {
-			t.Errorf("%.60q: a new node has %+v, log %v", text, fresh.Keys.All(), fresh.log.lines())
+			t.Errorf("%.60q: a new node has %+v, log %v", text, fresh.Keys.ListEntries(), fresh.log.lines())
 		}
 	}
 	put(`{"format":1,"entries":[]}`)
@@ -488,8 +488,8 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.refresh(t)
-	if n.take(t, "u9999", 1).Allowed() || len(n.Keys.All()) != overlay.MaxEntries {
-		t.Errorf("%d entries are in force", len(n.Keys.All()))
+	if n.take(t, "u9999", 1).Allowed() || len(n.Keys.ListEntries()) != overlay.MaxEntries {
+		t.Errorf("%d entries are in force", len(n.Keys.ListEntries()))
 	}
 	if err := n.Keys.Set(t.Context(), n.of("one more"), overlay.Ban, time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrFull) {
 		t.Errorf("one too many: %v", err)

@@ -33,26 +33,26 @@ type page[E any] struct {
 	fault         error
 }
 
-// look looks for a new version and puts it in use, or puts the node's own back. It
+// lookForVersion looks for a new version and puts it in use, or puts the node's own back. It
 // reports whether there is a new one.
-func (p *page[E]) look(ctx context.Context) (isNew bool, err error) {
+func (p *page[E]) lookForVersion(ctx context.Context) (isNew bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.version
-	version, err := p.load(ctx)
+	version, err := p.loadDocument(ctx)
 	if err == nil && version < p.version {
 		return false, p.putBack(ctx, version)
 	}
 	return p.version != was, err
 }
 
-// load puts the document on the board in use, unless it is older than that in use: then
+// loadDocument puts the document on the board in use, unless it is older than that in use: then
 // the board has lost that. It returns the version of the document on the board.
-func (p *page[E]) load(ctx context.Context) (version int64, err error) {
+func (p *page[E]) loadDocument(ctx context.Context) (version int64, err error) {
 	d, err := p.board.ReadDocument(ctx, p.name, p.seen)
 	switch {
 	case errors.Is(err, documents.ErrDocument):
-		return 0, p.unread(err)
+		return 0, p.unreadError(err)
 	case err != nil:
 		return 0, err
 	case d.Version < p.version || d.Version == 0:
@@ -64,10 +64,10 @@ func (p *page[E]) load(ctx context.Context) (version int64, err error) {
 	p.seen = d.Version
 	entries, err := p.decode(d.Data)
 	if err != nil {
-		p.fault = p.unread(err)
+		p.fault = p.unreadError(err)
 		return 0, p.fault
 	}
-	p.put(d.Version, entries)
+	p.putInUse(d.Version, entries)
 	return d.Version, nil
 }
 
@@ -90,8 +90,8 @@ func (p *page[E]) putBack(ctx context.Context, was int64) error {
 	return nil
 }
 
-// put puts a document in use.
-func (p *page[E]) put(version int64, entries []E) {
+// putInUse puts a document in use.
+func (p *page[E]) putInUse(version int64, entries []E) {
 	p.version, p.seen, p.list, p.fault = version, version, entries, nil
 	if p.install != nil {
 		p.install(entries)
@@ -105,11 +105,11 @@ const (
 	longestPause = 40 * time.Millisecond
 )
 
-// change makes a change by compare and set: of a copy of the entries that are on the
+// changeEntries makes a change by compare and set: of a copy of the entries that are on the
 // board f makes those that shall be, and says whether there is a change.
-func (p *page[E]) change(ctx context.Context, f func(all []E) ([]E, bool)) error {
+func (p *page[E]) changeEntries(ctx context.Context, f func(all []E) ([]E, bool)) error {
 	for range tries {
-		version, err := p.load(ctx)
+		version, err := p.loadDocument(ctx)
 		if err != nil {
 			return asChange(err)
 		}
@@ -124,7 +124,7 @@ func (p *page[E]) change(ctx context.Context, f func(all []E) ([]E, bool)) error
 		put, err := p.board.SwapDocument(ctx, p.name, version, documents.Document{Version: p.version, Data: data})
 		switch {
 		case err == nil:
-			p.put(put.Version, next)
+			p.putInUse(put.Version, next)
 			return nil
 		case errors.As(err, new(*FileError)):
 			return err
@@ -146,7 +146,7 @@ func asChange(err error) error {
 	return &StoreError{err, false}
 }
 
-// unread says which document cannot be read, and why.
-func (p *page[E]) unread(err error) error {
+// unreadError says which document cannot be read, and why.
+func (p *page[E]) unreadError(err error) error {
 	return fmt.Errorf("%w (document %s: %w)", ErrUnread, p.name, err)
 }

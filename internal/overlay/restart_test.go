@@ -63,7 +63,7 @@ func TestFamilyOverrideTellsWhatBeginsAnew(t *testing.T) {
 			before := log.lines()
 			if user != "lifted" {
 				override()
-			} else if _, err := o.Keys.Lift(ctx, key, overlay.Override, overlay.Author{}); err != nil {
+			} else if _, err := o.Keys.LiftEntry(ctx, key, overlay.Override, overlay.Author{}); err != nil {
 				t.Fatal(err)
 			}
 			told := strings.Contains(strings.TrimPrefix(log.lines(), before), "key counts from zero")

@@ -79,7 +79,7 @@ func newSet(entries []Entry, old *set) *set {
 		}
 	}
 	for at, m := range s.marks {
-		if was := old.marks[at]; was != nil && m.same(was) {
+		if was := old.marks[at]; was != nil && m.sameLimits(was) {
 			m.made.list.Store(was.made.list.Load())
 		}
 	}
@@ -122,14 +122,14 @@ func (s *set) banOf(domain string, e weir.Entry, now int64) *clientBan {
 	if t := s.addresses[addressKey{domain, e.Key}]; t != nil {
 		if p, ok := address.Parse(e.Value); ok {
 			for b := range t.Holding(p) {
-				if !b.entry.over(now) {
+				if !b.entry.hasEnded(now) {
 					return b
 				}
 			}
 			return nil
 		}
 	}
-	if b := s.clients[client{domain, e.Key, e.Value}]; b != nil && !b.entry.over(now) {
+	if b := s.clients[client{domain, e.Key, e.Value}]; b != nil && !b.entry.hasEnded(now) {
 		return b
 	}
 	return nil
@@ -141,8 +141,8 @@ type mark struct {
 	made                 remembered
 }
 
-// same reports whether the limits that m makes are those of was.
-func (m *mark) same(was *mark) bool {
+// sameLimits reports whether the limits that m makes are those of was.
+func (m *mark) sameLimits(was *mark) bool {
 	if (m.ban == nil) != (was.ban == nil) || (m.override == nil) != (was.override == nil) {
 		return false
 	}

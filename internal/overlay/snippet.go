@@ -28,18 +28,18 @@ const maxQuoted = 1000
 // other limits of the rule, aliases. Whoever puts them into the file sees these.
 func (e *Entry) Snippet() string {
 	if e.Kind == KindMode {
-		return modeSnippet(e.Setting(), e.end(), []string{limitWords(e.Domain, e.Rule, e.Limit)})
+		return modeSnippet(e.Setting(), e.endTime(), []string{limitWords(e.Domain, e.Rule, e.Limit)})
 	}
 	if why := e.unwritable(); why != "" {
 		return fmt.Sprintf("# no lines of a rules file for this %s: %s; see %s\n", e.Kind, why, pageOfLists)
 	}
 	p := e.Entries[0]
-	where, line := fmt.Sprintf("beside the key of the rule for %s that has the limit %s, or into its overrides", shown(p.Key), shown(e.Limit)),
+	where, line := fmt.Sprintf("beside the key of the rule for %s that has the limit %s, or into its overrides", quoteBeginning(p.Key), quoteBeginning(e.Limit)),
 		fmt.Sprintf("overrides: {%q: %s}", p.Value, e.override())
 	if e.Kind == BanDomain {
 		where, line = "beside domain:, or into its deny", fmt.Sprintf("deny: {%q: [%q]}", p.Key, p.Value)
 	}
-	return snippet(fmt.Sprintf("%s, to start from: in domain %s, %s", e.Kind, shown(e.Domain), where), pageOfLists, line, e.end())
+	return snippet(fmt.Sprintf("%s, to start from: in domain %s, %s", e.Kind, quoteBeginning(e.Domain), where), pageOfLists, line, e.endTime())
 }
 
 // override returns what an override of the key says in a file.
@@ -94,11 +94,11 @@ func modeSnippet(s Setting, end *time.Time, limits []string) string {
 
 // limitWords names a limit of a rule.
 func limitWords(domain, rule, limit string) string {
-	return fmt.Sprintf("domain %s, rule %s, limit %s", shown(domain), shown(rule), shown(limit))
+	return fmt.Sprintf("domain %s, rule %s, limit %s", quoteBeginning(domain), quoteBeginning(rule), quoteBeginning(limit))
 }
 
-// shown quotes the beginning of a name for a comment.
-func shown(name string) string {
+// quoteBeginning quotes the beginning of a name for a comment.
+func quoteBeginning(name string) string {
 	const most = 200
 	if len(name) > most {
 		name = strings.ToValidUTF8(name[:most], "") + "…"

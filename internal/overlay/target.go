@@ -29,8 +29,8 @@ type Numbers struct {
 	Burst int64
 }
 
-// entry returns an entry of kind for t.
-func (t *Target) entry(kind Kind, now int64, by string) Entry {
+// makeEntry returns an entry of kind for t.
+func (t *Target) makeEntry(kind Kind, now int64, by string) Entry {
 	e := Entry{Kind: kind, Subject: Subject{Domain: strings.Clone(t.Domain), Limit: t.Limit.Name}, Scope: t.Limit.Scope, Key: strings.Clone(t.Key),
 		Algorithm: t.Limit.Algorithm.Name(), Made: now, By: by, Here: t.Here}
 	for _, p := range t.Entries {
@@ -52,8 +52,8 @@ func (t *Target) rate() string {
 	return e.Rate()
 }
 
-// Words are entries as a command line writes them.
-func Words(entries []weir.Entry) string {
+// FormatEntries are entries as a command line writes them.
+func FormatEntries(entries []weir.Entry) string {
 	all := make([]string, len(entries))
 	for i, p := range entries {
 		all[i] = p.Key + "=" + p.Value

@@ -26,7 +26,7 @@ func (v *variants) override(l *weir.Limit, e *Entry) (*weir.Limit, error) {
 
 // inMode returns l in another mode.
 func (v *variants) inMode(l *weir.Limit, s Setting) (*weir.Limit, error) {
-	return v.checked(in(l, s))
+	return v.checked(withMode(l, s))
 }
 
 func (v *variants) checked(l *weir.Limit, err error) (*weir.Limit, error) {
@@ -39,9 +39,9 @@ func (v *variants) checked(l *weir.Limit, err error) (*weir.Limit, error) {
 	return l, nil
 }
 
-// ofMark returns what m makes of l. It allocates the first time.
-func (v *variants) ofMark(m *mark, l *weir.Limit) *made {
-	if found := m.made.find(l); found != nil {
+// madeByMark returns what m makes of l. It allocates the first time.
+func (v *variants) madeByMark(m *mark, l *weir.Limit) *made {
+	if found := m.made.forLimit(l); found != nil {
 		return found
 	}
 	out := made{limit: l}
@@ -52,21 +52,21 @@ func (v *variants) ofMark(m *mark, l *weir.Limit) *made {
 		with, err := v.override(l, m.override)
 		if err != nil {
 			v.logger.Error("override without effect: it does not fit its limit any more", "limit", l.Name,
-				"entries", Words(m.override.Entries), "override", m.override.Rate(), "err", err)
+				"entries", FormatEntries(m.override.Entries), "override", m.override.Rate(), "err", err)
 		}
 		out.with = with
 	}
-	return m.made.add(out)
+	return m.made.remember(out)
 }
 
-// ofMode returns what the mode s makes of l. It allocates the first time.
-func (v *variants) ofMode(s *modeInUse, l *weir.Limit) *made {
-	if found := s.made.find(l); found != nil {
+// madeByMode returns what the mode s makes of l. It allocates the first time.
+func (v *variants) madeByMode(s *modeInUse, l *weir.Limit) *made {
+	if found := s.made.forLimit(l); found != nil {
 		return found
 	}
 	out := made{limit: l}
 	denies := l.Count == 0
-	if p := v.limits.of(l); p != nil {
+	if p := v.limits.findLimit(l); p != nil {
 		out.priority, denies = p.Priority, p.Denies
 	}
 	if s.Mode != Off {
@@ -78,7 +78,7 @@ func (v *variants) ofMode(s *modeInUse, l *weir.Limit) *made {
 			out.denial = denialOf(l)
 		}
 	}
-	return s.made.add(out)
+	return s.made.remember(out)
 }
 
 // made is what a mark or a mode makes of one limit of the rules.
@@ -105,8 +105,8 @@ type remembered struct{ list atomic.Pointer[[]made] }
 // mostMade bounds what is remembered; the oldest is made again.
 const mostMade = 4
 
-// find returns what was made of l, nil if nothing is remembered.
-func (r *remembered) find(l *weir.Limit) *made {
+// forLimit returns what was made of l, nil if nothing is remembered.
+func (r *remembered) forLimit(l *weir.Limit) *made {
 	list := r.list.Load()
 	if list == nil {
 		return nil
@@ -119,8 +119,8 @@ func (r *remembered) find(l *weir.Limit) *made {
 	return nil
 }
 
-// add remembers v before all others.
-func (r *remembered) add(v made) *made {
+// remember remembers v before all others.
+func (r *remembered) remember(v made) *made {
 	next := []made{v}
 	if list := r.list.Load(); list != nil {
 		next = append(next, (*list)[:min(len(*list), mostMade-1)]...)
@@ -134,8 +134,8 @@ func withNumbers(l *weir.Limit, e *Entry) (*weir.Limit, error) {
 	return l.Variant(e.Count, micros.Duration(e.Period), e.Burst)
 }
 
-// in returns l in another mode, with the same counters and state.
-func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
+// withMode returns l in another mode, with the same counters and state.
+func withMode(l *weir.Limit, s Setting) (*weir.Limit, error) {
 	if l.Count > 0 {
 		return l.Enforced(s.Percent)
 	}
@@ -153,7 +153,7 @@ func denialOf(l *weir.Limit) *weir.Limit {
 	}
 	v := l.Clone()
 	v.Mode = weir.Mode{}
-	return zero(v)
+	return compileZero(v)
 }
 
 const banMark = "\x1fbanned"
@@ -172,13 +172,13 @@ func bannedFrom(l *weir.Limit) *weir.Limit {
 // banLimit returns the limit that decisions name which a ban refuses: one of 0, as
 // deny lists have it, so that no answer promises what the ban does not admit.
 func banLimit(name, scope string, period time.Duration) *weir.Limit {
-	return zero(&weir.Limit{Name: name, Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period})
+	return compileZero(&weir.Limit{Name: name, Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period})
 }
 
 func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }
 
-// zero compiles l as a limit of 0.
-func zero(l *weir.Limit) *weir.Limit {
+// compileZero compiles l as a limit of 0.
+func compileZero(l *weir.Limit) *weir.Limit {
 	l.Count, l.Burst, l.Bans = 0, 0, true
 	if err := l.Compile(); err != nil {
 		panic(err) // the algorithm was compiled with this period, and a window takes any

@@ -31,9 +31,9 @@ type View struct {
 
 // view returns e as operators are told of it.
 func (e *Entry) view() View {
-	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: figures.Key(e.Key), Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Here: e.Here, YAML: e.Snippet()}
+	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: figures.Key(e.Key), Until: e.endTime(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Here: e.Here, YAML: e.Snippet()}
 	if e.Kind == BanDomain {
-		v.Key = Words(e.Entries)
+		v.Key = FormatEntries(e.Entries)
 	}
 	if e.Kind == Override {
 		v.Rate, v.Burst = e.Rate(), e.Burst
@@ -104,7 +104,7 @@ func (v *ModeView) String() string {
 // modeView returns the mode e as operators are told of it; p is nil where the rules have
 // none.
 func (e *Entry) modeView(p *limits.Limit) ModeView {
-	v := ModeView{Name: limits.Name{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit}, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
+	v := ModeView{Name: limits.Name{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit}, Mode: e.Mode, Until: e.endTime(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason, YAML: e.Snippet()}
 	if e.Mode == Enforced {
 		v.Percent = new(e.Percent)
 	}

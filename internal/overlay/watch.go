@@ -18,9 +18,9 @@ const (
 	longestPauses = 5
 )
 
-// Watch looks for new versions until ctx ends, more seldom while the board does
+// WatchBoard looks for new versions until ctx ends, more seldom while the board does
 // not answer.
-func (o *Overlay) Watch(ctx context.Context) {
+func (o *Overlay) WatchBoard(ctx context.Context) {
 	wait, retry := lookEvery, backoff.Backoff{Min: 2 * lookEvery, Max: longestPauses * lookEvery}
 	for backoff.Sleep(ctx, wait) {
 		asked, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -29,7 +29,7 @@ func (o *Overlay) Watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		o.note(err)
+		o.logOutage(err)
 		if err == nil || errors.Is(err, ErrUnread) {
 			wait = lookEvery
 			retry.Reset()
@@ -39,10 +39,10 @@ func (o *Overlay) Watch(ctx context.Context) {
 	}
 }
 
-// note logs that the board fails, and that it is back, once each. A failure of the store
+// logOutage logs that the board fails, and that it is back, once each. A failure of the store
 // is logged when it is the second in a row: the store logs the first itself. It is called
 // by New, and then by Watch.
-func (o *Overlay) note(err error) {
+func (o *Overlay) logOutage(err error) {
 	if err == nil {
 		o.failures = 0
 		o.outage.Succeeded()
@@ -57,23 +57,23 @@ func (o *Overlay) note(err error) {
 // Refresh looks for a new version now, and writes down changes that could not be
 // when they were made.
 func (o *Overlay) Refresh(ctx context.Context) error {
-	isNew, err := o.entries.look(ctx)
+	isNew, err := o.entries.lookForVersion(ctx)
 	if isNew {
-		n := o.Count()
+		n := o.CountEntries()
 		o.board.logger.Info("operator changes loaded", "bans", n[Ban]+n[BanDomain], "overrides", n[Override], "allowed", n[Allow], "modes", n[KindMode])
 	}
-	if n, err := o.Audit.flush(ctx, nil); n > 0 && err == nil { // an error was logged when the change was made
+	if n, err := o.Audit.writePending(ctx, nil); n > 0 && err == nil { // an error was logged when the change was made
 		o.board.logger.Info("audit log write recovered", "changes", n)
 	}
 	return err
 }
 
-// Count returns how many entries of each kind are in force.
-func (o *Overlay) Count() map[Kind]int {
+// CountEntries returns how many entries of each kind are in force.
+func (o *Overlay) CountEntries() map[Kind]int {
 	n := map[Kind]int{}
-	s, now := o.entries.inUse(), o.board.now()
+	s, now := o.entries.inUse(), o.board.storeTime()
 	for _, e := range slices.Concat(s.keys, s.modes) {
-		if !e.over(now) {
+		if !e.hasEnded(now) {
 			n[e.Kind]++
 		}
 	}

@@ -74,8 +74,8 @@ type alike[T any] struct {
 // looked for at every place of the text.
 const linearPatterns = 8
 
-// Add adds a pattern behind all others.
-func (w *Table[T]) Add(s string, value T) {
+// AddPattern adds a pattern behind all others.
+func (w *Table[T]) AddPattern(s string, value T) {
 	p := newPattern(s)
 	byPrefix := w.root.insert(p.prefix)
 	if byPrefix.value == nil {
@@ -85,27 +85,27 @@ func (w *Table[T]) Add(s string, value T) {
 	if bySuffix.value == nil {
 		bySuffix.value = &alike[T]{}
 	}
-	bySuffix.value.add(wildcard[T]{pattern: p, order: w.n, value: value})
+	bySuffix.value.addWildcard(wildcard[T]{pattern: p, order: w.n, value: value})
 	w.n++
 }
 
-func (a *alike[T]) add(c wildcard[T]) {
+func (a *alike[T]) addWildcard(c wildcard[T]) {
 	a.list = append(a.list, c)
 	switch n := len(a.list); {
 	case n <= linearPatterns:
 	case a.byMiddle == nil:
 		a.byMiddle = &radix[[]int]{}
 		for i := range a.list {
-			a.index(i)
+			a.indexMiddle(i)
 		}
 	default:
-		a.index(n - 1)
+		a.indexMiddle(n - 1)
 	}
 }
 
-// index enters pattern i in byMiddle. One without a middle fits whatever its
+// indexMiddle enters pattern i in byMiddle. One without a middle fits whatever its
 // ends fit, and is found by the empty part.
-func (a *alike[T]) index(i int) {
+func (a *alike[T]) indexMiddle(i int) {
 	at := a.byMiddle
 	for n, m := range a.list[i].middle {
 		node := a.byMiddle.insert(m)
@@ -116,19 +116,19 @@ func (a *alike[T]) index(i int) {
 	at.value = append(at.value, i)
 }
 
-// Find returns the value of the first pattern that s fits.
-func (w *Table[T]) Find(s string) (value T, ok bool) {
+// FindFirst returns the value of the first pattern that s fits.
+func (w *Table[T]) FindFirst(s string) (value T, ok bool) {
 	if w.n == 0 {
 		return value, false
 	}
 	var best *wildcard[T]
-	for p, at := &w.root, 0; p != nil; p, at = p.next(s, at) {
+	for p, at := &w.root, 0; p != nil; p, at = p.nextNode(s, at) {
 		if p.value == nil {
 			continue
 		}
-		for q, end := p.value, 0; q != nil; q, end = q.next(s, end) {
+		for q, end := p.value, 0; q != nil; q, end = q.nextNode(s, end) {
 			if q.value != nil && at+end <= len(s) {
-				best = q.value.find(s, at, len(s)-end, best)
+				best = q.value.findWildcard(s, at, len(s)-end, best)
 			}
 		}
 	}
@@ -138,9 +138,9 @@ func (w *Table[T]) Find(s string) (value T, ok bool) {
 	return best.value, true
 }
 
-// find returns the first pattern that s fits, or best if that comes first.
+// findWildcard returns the first pattern that s fits, or best if that comes first.
 // from and to are where the middle of s begins and ends.
-func (a *alike[T]) find(s string, from, to int, best *wildcard[T]) *wildcard[T] {
+func (a *alike[T]) findWildcard(s string, from, to int, best *wildcard[T]) *wildcard[T] {
 	if a.byMiddle == nil {
 		for i := range a.list {
 			if c := &a.list[i]; best != nil && c.order >= best.order {
@@ -151,18 +151,18 @@ func (a *alike[T]) find(s string, from, to int, best *wildcard[T]) *wildcard[T] 
 		}
 		return best
 	}
-	best = a.first(a.byMiddle.value, s, best)
+	best = a.firstMatching(a.byMiddle.value, s, best)
 	for ; from < to; from++ {
-		for n, at := a.byMiddle.next(s[:to], from); n != nil; n, at = n.next(s[:to], at) {
-			best = a.first(n.value, s, best)
+		for n, at := a.byMiddle.nextNode(s[:to], from); n != nil; n, at = n.nextNode(s[:to], at) {
+			best = a.firstMatching(n.value, s, best)
 		}
 	}
 	return best
 }
 
-// first returns the first pattern of some that s fits, or best if that comes
+// firstMatching returns the first pattern of some that s fits, or best if that comes
 // first.
-func (a *alike[T]) first(some []int, s string, best *wildcard[T]) *wildcard[T] {
+func (a *alike[T]) firstMatching(some []int, s string, best *wildcard[T]) *wildcard[T] {
 	for _, i := range some {
 		if c := &a.list[i]; best != nil && c.order >= best.order {
 			break
@@ -180,10 +180,10 @@ type Texts[T any] struct {
 	wild  Table[T]
 }
 
-// Add adds a text or a pattern.
-func (b *Texts[T]) Add(text string, value T) {
+// AddText adds a text or a pattern.
+func (b *Texts[T]) AddText(text string, value T) {
 	if Is(text) {
-		b.wild.Add(text, value)
+		b.wild.AddPattern(text, value)
 		return
 	}
 	if b.exact == nil {
@@ -192,12 +192,12 @@ func (b *Texts[T]) Add(text string, value T) {
 	b.exact[text] = value
 }
 
-// Find returns the value for a text.
-func (b *Texts[T]) Find(text string) (T, bool) {
+// FindText returns the value for a text.
+func (b *Texts[T]) FindText(text string) (T, bool) {
 	if v, ok := b.exact[text]; ok {
 		return v, true
 	}
-	return b.wild.Find(text)
+	return b.wild.FindFirst(text)
 }
 
 // radix is a node of a tree of strings, each edge as long as it can be. A
@@ -210,9 +210,9 @@ type radix[V any] struct {
 	backward bool
 }
 
-// next returns the node that s leads to from t, at bytes of s being read, and
+// nextNode returns the node that s leads to from t, at bytes of s being read, and
 // how many are read then.
-func (t *radix[V]) next(s string, at int) (*radix[V], int) {
+func (t *radix[V]) nextNode(s string, at int) (*radix[V], int) {
 	if at >= len(s) {
 		return nil, at
 	}

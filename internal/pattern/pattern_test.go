@@ -34,7 +34,7 @@ func TestWildcards(t *testing.T) {
 			if strings.Trim(p, "*") == "" {
 				p = word("ab", 1) + "b" + p // one that fits all leaves nothing to decide
 			}
-			w.Add(p, i)
+			w.AddPattern(p, i)
 			texts = append(texts, p)
 			all = append(all, regexp.MustCompile("^"+strings.ReplaceAll(p, "*", ".*")+"$"))
 		}
@@ -47,7 +47,7 @@ func TestWildcards(t *testing.T) {
 					break
 				}
 			}
-			got, ok := w.Find(s)
+			got, ok := w.FindFirst(s)
 			if decided++; ok {
 				found++
 			} else {
@@ -90,12 +90,12 @@ func FuzzWildcards(f *testing.F) {
 		var w Table[int]
 		want := -1
 		for i, p := range strings.Split(patterns, ",") {
-			w.Add(p+"*", i)
+			w.AddPattern(p+"*", i)
 			if pat := newPattern(p + "*"); want < 0 && pat.match(s) {
 				want = i
 			}
 		}
-		got, ok := w.Find(s)
+		got, ok := w.FindFirst(s)
 		if !ok {
 			got = -1
 		}

@@ -56,13 +56,13 @@ func (m breaker) Steps(s breakerState, add func(string, breakerState)) {
 	}
 	for _, background := range []bool{false, true} {
 		n := s
-		if !s.open && put(n.calls[:], breakerCall{made: true, background: background}) {
+		if !s.open && addIfRoom(n.calls[:], breakerCall{made: true, background: background}) {
 			add("call", n)
 		}
 	}
 	for i, c := range s.calls {
 		if c.made {
-			m.follow(s, i, c, add)
+			m.followCall(s, i, c, add)
 		}
 	}
 }
@@ -81,8 +81,8 @@ func (m breaker) mayTick(s breakerState) bool {
 	return true
 }
 
-// follow is what becomes of a call.
-func (m breaker) follow(s breakerState, i int, c breakerCall, add func(string, breakerState)) {
+// followCall is what becomes of a call.
+func (m breaker) followCall(s breakerState, i int, c breakerCall, add func(string, breakerState)) {
 	busy, late := false, false
 	for _, o := range s.calls {
 		busy = busy || o.sent
@@ -97,7 +97,7 @@ func (m breaker) follow(s breakerState, i int, c breakerCall, add func(string, b
 		// The shard is to blame if what is before this call is late.
 		n.calls[i] = breakerCall{}
 		if late || m.queueCounts {
-			n = m.fail(n, late)
+			n = m.recordFailure(n, late)
 		}
 		add("unsent", n)
 	}
@@ -110,7 +110,7 @@ func (m breaker) follow(s breakerState, i int, c breakerCall, add func(string, b
 	}
 	if n := s; c.sent && !c.noted && c.age > m.allowance(c) {
 		n.calls[i].noted = true
-		add("judge", m.fail(n, c.age > m.timeout || !c.background))
+		add("judge", m.recordFailure(n, c.age > m.timeout || !c.background))
 	}
 	if n := s; c.noted && s.stalled && c.age > m.timeout {
 		n.calls[i] = breakerCall{}
@@ -119,14 +119,14 @@ func (m breaker) follow(s breakerState, i int, c breakerCall, add func(string, b
 	if n := s; !c.left && !c.background {
 		n.calls[i].left = true
 		if m.callersCount {
-			n = m.fail(n, false)
+			n = m.recordFailure(n, false)
 		}
 		add("leave", n)
 	}
 }
 
-// fail notes a failure; real: the shard is to blame for it.
-func (m breaker) fail(s breakerState, real bool) breakerState {
+// recordFailure notes a failure; real: the shard is to blame for it.
+func (m breaker) recordFailure(s breakerState, real bool) breakerState {
 	if s.open {
 		return s
 	}
@@ -148,8 +148,8 @@ func (m breaker) Idle(s breakerState) bool {
 }
 
 func (m breaker) Canonical(s breakerState) breakerState {
-	order(s.calls[:], func(c breakerCall) uint64 {
-		return pack(bit(c.made), bit(c.sent), bit(c.background), bit(c.left), bit(c.noted), c.age)
+	sortByKey(s.calls[:], func(c breakerCall) uint64 {
+		return packNumbers(bit(c.made), bit(c.sent), bit(c.background), bit(c.left), bit(c.noted), c.age)
 	})
 	return s
 }

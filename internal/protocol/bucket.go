@@ -41,9 +41,9 @@ type bucketMessage struct {
 	lot  bucketLot
 }
 
-// refund returns how many units of a lot the store takes back. Lots that others have fetched
+// refundableUnits returns how many units of a lot the store takes back. Lots that others have fetched
 // after it may live for a ttl, and their end was reckoned with all of it.
-func (m bucket) refund(l bucketLot) int8 {
+func (m bucket) refundableUnits(l bucketLot) int8 {
 	switch r := m.returns; {
 	case m.slow && !m.late:
 		return max(l.free-l.age-m.ttl, 0)
@@ -57,7 +57,7 @@ func (m bucket) refund(l bucketLot) int8 {
 	return 0
 }
 
-func (l bucketLot) tick() bucketLot {
+func (l bucketLot) ageByTick() bucketLot {
 	l.left, l.age, l.receipt = max(l.left-1, 0), l.age+1, max(l.receipt-1, 0)
 	return l
 }
@@ -68,26 +68,26 @@ func (m bucket) Steps(s bucketState, add func(string, bucketState)) {
 	n := s
 	n.charged, n.drawn = max(s.charged-1, 0), max(s.drawn-1, 0)
 	for i, l := range s.lots {
-		n.lots[i] = l.tick()
+		n.lots[i] = l.ageByTick()
 	}
 	for i, t := range s.messages {
 		if t.kind == fetch {
 			n.messages[i].lot.left = max(t.lot.left-1, 0)
 		} else {
-			n.messages[i].lot = t.lot.tick()
+			n.messages[i].lot = t.lot.ageByTick()
 		}
 	}
 	add("tick", n)
 	for units := int8(1); units <= m.burst; units++ {
 		n := s
-		if put(n.messages[:], bucketMessage{fetch, bucketLot{free: units, left: m.ttl + 1}}) {
+		if addIfRoom(n.messages[:], bucketMessage{fetch, bucketLot{free: units, left: m.ttl + 1}}) {
 			add("fetch", n)
 		}
 	}
 	for i, l := range s.lots {
 		n := s
 		n.lots[i] = bucketLot{}
-		if l.free > 0 && put(n.messages[:], bucketMessage{returned, l}) {
+		if l.free > 0 && addIfRoom(n.messages[:], bucketMessage{returned, l}) {
 			add("surrender", n)
 		}
 		if l.free > 0 && l.left > 0 {
@@ -127,11 +127,11 @@ func (m bucket) deliver(s bucketState, i int, add func(string, bucketState)) {
 		n.messages[i] = bucketMessage{grant, t.lot}
 		add("serve", n)
 	case grant:
-		if put(n.lots[:], t.lot) {
+		if addIfRoom(n.lots[:], t.lot) {
 			add("adopt", n)
 		}
 	case returned:
-		n.charged = max(n.charged-m.refund(t.lot), 0)
+		n.charged = max(n.charged-m.refundableUnits(t.lot), 0)
 		add("take back", n)
 	}
 }
@@ -149,34 +149,34 @@ func (m bucket) Idle(s bucketState) bool {
 
 func (m bucket) Canonical(s bucketState) bucketState {
 	for i, l := range s.lots {
-		s.lots[i] = m.strip(l)
+		s.lots[i] = m.stripLot(l)
 	}
 	for i, t := range s.messages {
 		if t.kind == fetch {
 			continue
 		}
-		t.lot = m.strip(t.lot)
-		if t.lot == (bucketLot{}) || t.kind == returned && m.refund(t.lot) == 0 {
+		t.lot = m.stripLot(t.lot)
+		if t.lot == (bucketLot{}) || t.kind == returned && m.refundableUnits(t.lot) == 0 {
 			t = bucketMessage{}
 		} else if t.kind == returned {
 			t.lot.left = 0
 		}
 		s.messages[i] = t
 	}
-	key := func(l bucketLot) uint64 { return pack(l.free, l.left, l.age, l.receipt) }
-	order(s.lots[:], key)
-	order(s.messages[:], func(t bucketMessage) uint64 { return pack(int8(t.kind))<<32 | key(t.lot) })
+	key := func(l bucketLot) uint64 { return packNumbers(l.free, l.left, l.age, l.receipt) }
+	sortByKey(s.lots[:], key)
+	sortByKey(s.messages[:], func(t bucketMessage) uint64 { return packNumbers(int8(t.kind))<<32 | key(t.lot) })
 	return s
 }
 
-// strip takes from a lot what its return does not go by.
-func (m bucket) strip(l bucketLot) bucketLot {
+// stripLot takes from a lot what its return does not go by.
+func (m bucket) stripLot(l bucketLot) bucketLot {
 	if m.returns == lessInflow {
 		l.receipt = 0
 	} else {
 		l.age = 0
 	}
-	if l.left == 0 && m.refund(l) == 0 {
+	if l.left == 0 && m.refundableUnits(l) == 0 {
 		return bucketLot{}
 	}
 	if l.free == 0 {

@@ -49,14 +49,14 @@ func (r Result[S]) String() string {
 	fmt.Fprintf(&b, "%d states, depth %d, whole %t: %s\n", r.States, r.Depth, r.Whole, r.Broken)
 	for i, v := range r.Trace {
 		fmt.Fprintf(&b, "%3d %-14s ", i, v.Step)
-		write(&b, reflect.ValueOf(v.State))
+		writeValue(&b, reflect.ValueOf(v.State))
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// write writes a value as Go does with %+v, but for what is zero.
-func write(b *strings.Builder, v reflect.Value) {
+// writeValue writes a value as Go does with %+v, but for what is zero.
+func writeValue(b *strings.Builder, v reflect.Value) {
 	var name func(i int) string
 	var n int
 	var at func(i int) reflect.Value
@@ -73,7 +73,7 @@ func write(b *strings.Builder, v reflect.Value) {
 	for i := range n {
 		if !at(i).IsZero() {
 			b.WriteString(gap + name(i) + ":")
-			write(b, at(i))
+			writeValue(b, at(i))
 			gap = " "
 		}
 	}
@@ -92,30 +92,30 @@ func write(b *strings.Builder, v reflect.Value) {
 func Explore[S comparable](m Machine[S], most int, settles bool) Result[S] {
 	e := newExplorer(m, most)
 	start := m.Canonical(m.Start())
-	e.visit(start, 0)
+	e.visitState(start, 0)
 	r := Result[S]{Broken: m.Broken(start)}
 	for level := 1; level > 0 && r.Broken == "" && e.seen.count < most; level = e.queue.count {
 		for ; level > 0 && r.Broken == "" && e.seen.count < most; level-- {
-			here := e.queue.take()
+			here := e.queue.dequeue()
 			m.Steps(here.state, func(_ string, next S) {
 				next = m.Canonical(next)
-				slot, fresh := e.visit(next, here.slot)
+				slot, fresh := e.visitState(next, here.slot)
 				if settles {
 					e.edges = append(e.edges, edge{here.slot, slot})
 				}
 				if fresh && r.Broken == "" {
 					if r.Broken = m.Broken(next); r.Broken != "" {
-						r.Trace = e.trace(slot)
+						r.Trace = e.traceFromStart(slot)
 					}
 				}
 			})
 		}
 		r.Depth++
 	}
-	r.States, r.Whole, r.Bytes = e.seen.count, e.queue.count == 0, e.bytes()
+	r.States, r.Whole, r.Bytes = e.seen.count, e.queue.count == 0, e.peakBytes()
 	if settles && r.Whole && r.Broken == "" {
 		if slot, stuck := e.findStuck(); stuck {
-			r.Broken, r.Trace = "no idle state can be reached", e.trace(slot)
+			r.Broken, r.Trace = "no idle state can be reached", e.traceFromStart(slot)
 		}
 	}
 	return r
@@ -145,14 +145,14 @@ func newExplorer[S comparable](m Machine[S], most int) *explorer[S] {
 	return &explorer[S]{m: m, seed: maphash.MakeSeed(), seen: table{hashes: make([]uint64, slots), parents: make([]uint32, slots)}}
 }
 
-// visit notes a state that was reached from parent, and reports whether it is new.
-func (e *explorer[S]) visit(s S, parent uint32) (slot uint32, fresh bool) {
-	slot, fresh = e.seen.add(maphash.Comparable(e.seed, s), parent)
+// visitState notes a state that was reached from parent, and reports whether it is new.
+func (e *explorer[S]) visitState(s S, parent uint32) (slot uint32, fresh bool) {
+	slot, fresh = e.seen.addHash(maphash.Comparable(e.seed, s), parent)
 	if fresh {
 		if e.seen.count == 1 {
 			e.root = slot
 		}
-		e.queue.add(pending[S]{s, slot})
+		e.queue.enqueue(pending[S]{s, slot})
 		if e.m.Idle(s) {
 			e.idle = append(e.idle, slot)
 		}
@@ -160,17 +160,17 @@ func (e *explorer[S]) visit(s S, parent uint32) (slot uint32, fresh bool) {
 	return slot, fresh
 }
 
-// bytes returns the most memory that was taken before the second pass, which takes half
+// peakBytes returns the most memory that was taken before the second pass, which takes half
 // as much again for the edges.
-func (e *explorer[S]) bytes() int {
+func (e *explorer[S]) peakBytes() int {
 	const slot, ends, idle = 8 + 4, 4 + 4, 4
 	var waits pending[S]
 	return slot*len(e.seen.hashes) + int(reflect.TypeOf(waits).Size())*e.queue.most + ends*len(e.edges) + idle*len(e.idle)
 }
 
-// trace returns the way from the start to a state that was seen: backward by parents,
+// traceFromStart returns the way from the start to a state that was seen: backward by parents,
 // then forward by steps, since the states themselves are not kept.
-func (e *explorer[S]) trace(slot uint32) []Visit[S] {
+func (e *explorer[S]) traceFromStart(slot uint32) []Visit[S] {
 	way := []uint32{slot}
 	for ; slot != e.root; way = append(way, slot) {
 		slot = e.seen.parents[slot]
@@ -180,7 +180,7 @@ func (e *explorer[S]) trace(slot uint32) []Visit[S] {
 	for i, slot := range way[1:] {
 		e.m.Steps(out[i].State, func(step string, next S) {
 			next = e.m.Canonical(next)
-			if found, _ := e.seen.add(maphash.Comparable(e.seed, next), 0); found == slot && len(out) == i+1 {
+			if found, _ := e.seen.addHash(maphash.Comparable(e.seed, next), 0); found == slot && len(out) == i+1 {
 				out = append(out, Visit[S]{step, next})
 			}
 		})

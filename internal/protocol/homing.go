@@ -45,7 +45,7 @@ func (m homing) Steps(s homingState, add func(string, homingState)) {
 		add("leave", n)
 	}
 	if !s.waits && !s.over {
-		m.send(s, add)
+		m.sendCall(s, add)
 	}
 	if n := s; s.waits {
 		n.waits = false
@@ -77,8 +77,8 @@ func (m homing) Steps(s homingState, add func(string, homingState)) {
 	}
 }
 
-// send makes the call, or makes it again.
-func (m homing) send(n homingState, add func(string, homingState)) {
+// sendCall makes the call, or makes it again.
+func (m homing) sendCall(n homingState, add func(string, homingState)) {
 	here := bit(n.lost)
 	switch {
 	case !n.begun:
@@ -92,7 +92,7 @@ func (m homing) send(n homingState, add func(string, homingState)) {
 		return
 	}
 	n.waits = true
-	if put(n.calls[:], homingCall{kind: fetch, mine: true, server: here, series: n.series}) {
+	if addIfRoom(n.calls[:], homingCall{kind: fetch, mine: true, server: here, series: n.series}) {
 		add("send", n)
 	}
 }
@@ -110,6 +110,6 @@ func (m homing) Broken(s homingState) string {
 func (m homing) Idle(s homingState) bool { return s.over && s.calls == [2]homingCall{} }
 
 func (m homing) Canonical(s homingState) homingState {
-	order(s.calls[:], func(c homingCall) uint64 { return pack(int8(c.kind), bit(c.mine), c.server, c.series) })
+	sortByKey(s.calls[:], func(c homingCall) uint64 { return packNumbers(int8(c.kind), bit(c.mine), c.server, c.series) })
 	return s
 }

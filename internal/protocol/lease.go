@@ -26,8 +26,8 @@ type lot struct {
 	old                 bool
 }
 
-// draw takes a unit, if the lot has one.
-func (l lot) draw(checked bool) (lot, bool) {
+// drawUnit takes a unit, if the lot has one.
+func (l lot) drawUnit(checked bool) (lot, bool) {
 	if l.free == 0 || l.left <= 0 && checked {
 		return l, false
 	}
@@ -35,15 +35,15 @@ func (l lot) draw(checked bool) (lot, bool) {
 	return l, true
 }
 
-// age lets ticks of the node's clock pass.
-func (l lot) age(ticks int8) lot {
+// ageByTicks lets ticks of the node's clock pass.
+func (l lot) ageByTicks(ticks int8) lot {
 	l.left = max(l.left-ticks, 0)
 	return l
 }
 
-// merge adds the units of another lot: neither may outlive the other's, nor seem to have
+// mergedWith adds the units of another lot: neither may outlive the other's, nor seem to have
 // been counted later.
-func (l lot) merge(o lot) lot {
+func (l lot) mergedWith(o lot) lot {
 	if l.free == 0 {
 		return o
 	}
@@ -86,9 +86,9 @@ const crashed = 2
 func (m lease) Start() leaseState { return leaseState{} }
 
 func (m lease) Steps(s leaseState, add func(string, leaseState)) {
-	m.tick(s, add)
+	m.passTime(s, add)
 	for i := range s.nodes {
-		m.act(s, i, add)
+		m.stepNode(s, i, add)
 	}
 	for i := range s.messages {
 		m.deliver(s, i, add)
@@ -106,8 +106,8 @@ func (m lease) Steps(s leaseState, add func(string, leaseState)) {
 	}
 }
 
-// tick lets time pass, by all clocks or without that of one node.
-func (m lease) tick(s leaseState, add func(string, leaseState)) {
+// passTime lets time pass, by all clocks or without that of one node.
+func (m lease) passTime(s leaseState, add func(string, leaseState)) {
 	s.phase++
 	if s.phase == m.window {
 		s.phase, s.count, s.backup, s.failed, s.admitted, s.lost = 0, 0, 0, false, 0, 0
@@ -122,30 +122,30 @@ func (m lease) tick(s leaseState, add func(string, leaseState)) {
 			}
 		}
 	}
-	add("tick", m.age(s, 1, 1))
+	add("tick", m.ageLots(s, 1, 1))
 	for i := range s.nodes {
 		ran := [2]int8{1, 1}
 		ran[i] = 0
 		if m.drift && s.nodes[i].steady == 0 {
-			n := m.age(s, ran[0], ran[1])
+			n := m.ageLots(s, ran[0], ran[1])
 			n.nodes[i].steady = m.window
 			add("tick, a slow clock", n)
 		}
 		if m.suspend {
-			n := m.age(s, ran[0], ran[1])
+			n := m.ageLots(s, ran[0], ran[1])
 			n.nodes[i].asleep = !m.sleepUnnoticed
 			add("tick, suspended", n)
 		}
 	}
 }
 
-// age lets ticks of the nodes' clocks pass.
-func (m lease) age(s leaseState, ticks ...int8) leaseState {
+// ageLots lets ticks of the nodes' clocks pass.
+func (m lease) ageLots(s leaseState, ticks ...int8) leaseState {
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		n.steady = max(n.steady-1, 0)
 		for j := range n.lots {
-			n.lots[j] = n.lots[j].age(ticks[i])
+			n.lots[j] = n.lots[j].ageByTicks(ticks[i])
 		}
 	}
 	for i := range s.messages {
@@ -159,8 +159,8 @@ func (m lease) age(s leaseState, ticks ...int8) leaseState {
 	return s
 }
 
-// act is what a node does.
-func (m lease) act(s leaseState, i int, add func(string, leaseState)) {
+// stepNode is what a node does.
+func (m lease) stepNode(s leaseState, i int, add func(string, leaseState)) {
 	if m.crash {
 		n := s
 		n.nodes[i] = leaseNode{}
@@ -176,17 +176,17 @@ func (m lease) act(s leaseState, i int, add func(string, leaseState)) {
 	}
 	if s.nodes[i].asleep {
 		// Whatever a node does, it looks at the clocks first.
-		add("notice", m.notice(s, i))
+		add("notice", m.noticeLostTime(s, i))
 		return
 	}
 	for units := int8(1); units <= m.limit; units++ {
 		n := s
-		if put(n.messages[:], leaseMessage{kind: fetch, node: int8(i), lot: lot{free: units}}) {
+		if addIfRoom(n.messages[:], leaseMessage{kind: fetch, node: int8(i), lot: lot{free: units}}) {
 			add("fetch", n)
 		}
 	}
 	for j, l := range s.nodes[i].lots {
-		if drawn, ok := l.draw(!m.checkedOnce); ok {
+		if drawn, ok := l.drawUnit(!m.checkedOnce); ok {
 			n := s
 			n.nodes[i].lots[j] = drawn
 			n.admitted++
@@ -199,15 +199,15 @@ func (m lease) act(s leaseState, i int, add func(string, leaseState)) {
 			if m.returnedFetched {
 				back.lot.free = l.fetched
 			}
-			if put(n.messages[:], back) {
+			if addIfRoom(n.messages[:], back) {
 				add("surrender", n)
 			}
 		}
 	}
 }
 
-// notice ends all lots of a node, and the fetches under way, since time was lost.
-func (m lease) notice(s leaseState, i int) leaseState {
+// noticeLostTime ends all lots of a node, and the fetches under way, since time was lost.
+func (m lease) noticeLostTime(s leaseState, i int) leaseState {
 	n := &s.nodes[i]
 	n.asleep = false
 	for j := range n.lots {
@@ -252,7 +252,7 @@ func (m lease) deliver(s leaseState, i int, add func(string, leaseState)) {
 			if lots[0].free > 0 {
 				j = 1
 			}
-			lots[j] = lots[j].merge(t.lot)
+			lots[j] = lots[j].mergedWith(t.lot)
 			add("adopt", n)
 		}
 	case returned:
@@ -302,7 +302,7 @@ func (m lease) Idle(s leaseState) bool {
 // forgets reports whether nothing becomes of units once their window is over.
 func (m lease) forgets() bool { return !m.lateReturn && !m.checkedOnce }
 
-func (l lot) key() uint64 { return pack(l.free, l.fetched, l.left, bit(l.old)) }
+func (l lot) sortKey() uint64 { return packNumbers(l.free, l.fetched, l.left, bit(l.old)) }
 
 func (m lease) Canonical(s leaseState) leaseState {
 	for i := range s.nodes {
@@ -312,7 +312,7 @@ func (m lease) Canonical(s leaseState) leaseState {
 				lots[j] = lot{}
 			}
 		}
-		order(lots[:], lot.key)
+		sortByKey(lots[:], lot.sortKey)
 	}
 	for i, t := range s.messages {
 		switch {
@@ -324,7 +324,7 @@ func (m lease) Canonical(s leaseState) leaseState {
 	}
 	key := func(n leaseNode) uint64 {
 		n.lots[0].fetched += n.steady<<2 | bit(n.asleep)<<5
-		return n.lots[0].key()<<32 | n.lots[1].key()
+		return n.lots[0].sortKey()<<32 | n.lots[1].sortKey()
 	}
 	if key(s.nodes[1]) < key(s.nodes[0]) {
 		s.nodes[0], s.nodes[1] = s.nodes[1], s.nodes[0]
@@ -334,6 +334,6 @@ func (m lease) Canonical(s leaseState) leaseState {
 			}
 		}
 	}
-	order(s.messages[:], func(t leaseMessage) uint64 { return pack(int8(t.kind), t.node)<<32 | t.lot.key() })
+	sortByKey(s.messages[:], func(t leaseMessage) uint64 { return packNumbers(int8(t.kind), t.node)<<32 | t.lot.sortKey() })
 	return s
 }

@@ -46,7 +46,7 @@ func (m number) Steps(s numberState, add func(string, numberState)) {
 		add("window ends", n) // and with it what nobody has
 	}
 	if !s.flying {
-		m.ask(s, add)
+		m.fetchNext(s, add)
 	} else {
 		n := s
 		for i, t := range s.messages {
@@ -69,8 +69,8 @@ func (m number) Steps(s numberState, add func(string, numberState)) {
 	}
 }
 
-// ask fetches under the next number, or begins another series.
-func (m number) ask(s numberState, add func(string, numberState)) {
+// fetchNext fetches under the next number, or begins another series.
+func (m number) fetchNext(s numberState, add func(string, numberState)) {
 	n := s
 	if n.lost = 0; !m.oldMark {
 		n.mark = 0
@@ -82,14 +82,14 @@ func (m number) ask(s numberState, add func(string, numberState)) {
 	for units := max(s.lost, 1); units <= m.limit; units++ {
 		n := s
 		n.flying = true
-		if put(n.messages[:], numberMessage{kind: fetch, mine: true, units: units}) {
+		if addIfRoom(n.messages[:], numberMessage{kind: fetch, mine: true, units: units}) {
 			add("fetch", n)
 		}
 	}
 }
 
-// end ends a fetch: numbers are counted from the next one.
-func (s *numberState) end() {
+// endFetch ends a fetch: numbers are counted from the next one.
+func (s *numberState) endFetch() {
 	s.lost = 0
 	s.mark--
 	for i := range s.messages {
@@ -131,10 +131,10 @@ func (m number) deliver(s numberState, i int, add func(string, numberState)) {
 		switch n.flying = false; {
 		case t.charged:
 			n.owned += t.units
-			n.end()
+			n.endFetch()
 		case t.next > 0: // it was carried out before
 			n.owned += s.lost
-			n.end()
+			n.endFetch()
 		}
 		add("hear", n)
 	}
@@ -157,8 +157,8 @@ func (m number) Canonical(s numberState) numberState {
 			s.messages[i] = numberMessage{} // the mark has gone on: it comes too late
 		}
 	}
-	order(s.messages[:], func(t numberMessage) uint64 {
-		return pack(int8(t.kind), bit(t.mine)|bit(t.old)<<1, bit(t.charged), t.next, t.units)
+	sortByKey(s.messages[:], func(t numberMessage) uint64 {
+		return packNumbers(int8(t.kind), bit(t.mine)|bit(t.old)<<1, bit(t.charged), t.next, t.units)
 	})
 	return s
 }

@@ -58,8 +58,8 @@ const (
 	unheard // it is to be made again
 )
 
-// leave begins an outage: a new one with what is known to be gone, else with what it was.
-func (h share) leave(gone int8, anew bool) share {
+// beginOutage begins an outage: a new one with what is known to be gone, else with what it was.
+func (h share) beginOutage(gone int8, anew bool) share {
 	if h.phase == present || anew {
 		h.seed, h.used = gone, gone+h.unsure
 	}
@@ -67,8 +67,8 @@ func (h share) leave(gone int8, anew bool) share {
 	return h
 }
 
-// admit takes a unit of the share, if it has one.
-func (h share) admit(limit int8) (share, bool) {
+// admitUnit takes a unit of the share, if it has one.
+func (h share) admitUnit(limit int8) (share, bool) {
 	if h.used >= limit {
 		return h, false
 	}
@@ -82,21 +82,21 @@ func (h share) admit(limit int8) (share, bool) {
 func (h share) acknowledge(units int8, inUse bool) (next share, rest int8) {
 	rest = max(units-h.debt, 0)
 	h.debt -= units - rest
-	return h.settle(inUse), rest
+	return h.returnIfPaid(inUse), rest
 }
 
-// lose ends a debt of which nobody knows whether the store counts it: the share stays
+// loseDebt ends a debt of which nobody knows whether the store counts it: the share stays
 // used by it.
-func (h share) lose(units int8, inUse bool) share {
+func (h share) loseDebt(units int8, inUse bool) share {
 	units = min(units, h.debt)
 	h.debt -= units
 	h.unsure += units
 	h.lost += units
-	return h.settle(inUse)
+	return h.returnIfPaid(inUse)
 }
 
-// settle gives the share back if nothing is owed.
-func (h share) settle(inUse bool) share {
+// returnIfPaid gives the share back if nothing is owed.
+func (h share) returnIfPaid(inUse bool) share {
 	if h.debt == 0 && !inUse && h.phase == owing {
 		h.phase, h.seed, h.used = present, 0, h.unsure
 	}
@@ -122,7 +122,7 @@ func (m outage) Steps(s outageState, add func(string, outageState)) {
 		if s.phase == present {
 			n.byShare = 0
 		}
-		n.share = s.leave(s.gone, m.newShare)
+		n.share = s.beginOutage(s.gone, m.newShare)
 		add("call fails", n)
 	case s.up:
 		n := s
@@ -137,7 +137,7 @@ func (m outage) Steps(s outageState, add func(string, outageState)) {
 	if s.users > 0 {
 		n := s
 		n.users--
-		if h, ok := s.admit(m.limit); ok && s.phase != present {
+		if h, ok := s.admitUnit(m.limit); ok && s.phase != present {
 			n.share = h
 			n.byShare++
 			n.uncounted++
@@ -156,11 +156,11 @@ func (m outage) Steps(s outageState, add func(string, outageState)) {
 		n.uncounted--
 		add("give back", n)
 	}
-	m.pay(s, add)
+	m.payDebts(s, add)
 }
 
-// pay is what becomes of debts.
-func (m outage) pay(s outageState, add func(string, outageState)) {
+// payDebts is what becomes of debts.
+func (m outage) payDebts(s outageState, add func(string, outageState)) {
 	inUse := s.users > 0 && !m.backWhileInUse
 	n := s
 	switch {
@@ -175,10 +175,10 @@ func (m outage) pay(s outageState, add func(string, outageState)) {
 		}
 		add("pay", n)
 	case s.phase == owing && s.state == unpaid && !inUse:
-		n.share = s.settle(inUse)
+		n.share = s.returnIfPaid(inUse)
 		add("nothing owed", n)
 	}
-	m.repeat(s, inUse, add)
+	m.repeatPayment(s, inUse, add)
 	if s.back > 0 && s.up {
 		n := s
 		n.count -= s.back
@@ -188,8 +188,8 @@ func (m outage) pay(s outageState, add func(string, outageState)) {
 	}
 }
 
-// repeat is what becomes of a payment that was begun.
-func (m outage) repeat(s outageState, inUse bool, add func(string, outageState)) {
+// repeatPayment is what becomes of a payment that was begun.
+func (m outage) repeatPayment(s outageState, inUse bool, add func(string, outageState)) {
 	serve := func(n *outageState, units int8) {
 		if !n.marked || m.paidAgain {
 			n.marked = true
@@ -236,7 +236,7 @@ func (m outage) repeat(s outageState, inUse bool, add func(string, outageState))
 			add("pay again", n)
 			n = s
 		}
-		n.share = s.lose(s.payment, inUse)
+		n.share = s.loseDebt(s.payment, inUse)
 		// Units that were given back while they were paid stay counted.
 		if !s.isOld {
 			n.stray = min(s.stray, s.debt)

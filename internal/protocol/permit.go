@@ -39,7 +39,7 @@ type holders [2]int8
 
 func (h holders) sum() int8 { return h[0] + h[1] }
 
-func (h holders) tick() holders { return holders{h[1], 0} }
+func (h holders) ageByTick() holders { return holders{h[1], 0} }
 
 // handOut gives a permit for the period, if the lot has one free and lives as long.
 func (l permitLot) handOut(period int8, longer bool) (permitLot, bool) {
@@ -61,20 +61,20 @@ type permitMessage struct {
 
 const none = 2
 
-func (m permit) life() int8 { return m.period + m.spare }
+func (m permit) leaseLife() int8 { return m.period + m.spare }
 
 func (m permit) Start() permitState { return permitState{} }
 
 func (m permit) Steps(s permitState, add func(string, permitState)) {
-	add("tick", m.tick(s))
+	add("tick", m.passTime(s))
 	for i := range s.nodes {
 		if m.crash && s.nodes[i] != [2]permitLot{} {
 			add("crash", restart(s, i))
 		}
-		m.fetch(s, i, add)
+		m.fetchLot(s, i, add)
 		for j, l := range s.nodes[i] {
 			if l.name != 0 {
-				m.use(s, i, j, add)
+				m.stepLot(s, i, j, add)
 			}
 		}
 	}
@@ -91,18 +91,18 @@ func (m permit) Steps(s permitState, add func(string, permitState)) {
 	}
 }
 
-func (m permit) tick(s permitState) permitState {
+func (m permit) passTime(s permitState) permitState {
 	for i, l := range s.leases {
 		if l.left--; l.left <= 0 {
 			l = permitLease{}
 		}
 		s.leases[i] = l
 	}
-	s.orphans = s.orphans.tick()
+	s.orphans = s.orphans.ageByTick()
 	for i := range s.nodes {
 		for j, l := range s.nodes[i] {
 			l.left--
-			if l.out = l.out.tick(); l.left <= 0 {
+			if l.out = l.out.ageByTick(); l.left <= 0 {
 				s.orphans[0] += l.out[0]
 				l = permitLot{}
 			}
@@ -111,7 +111,7 @@ func (m permit) tick(s permitState) permitState {
 	}
 	for i := range s.messages {
 		if t := &s.messages[i]; t.kind != 0 && !m.lifeFromAnswer {
-			t.left = max(t.left-1, -m.life())
+			t.left = max(t.left-1, -m.leaseLife())
 		}
 	}
 	return s
@@ -137,18 +137,18 @@ func restart(s permitState, i int) permitState {
 	return s
 }
 
-func (m permit) fetch(s permitState, i int, add func(string, permitState)) {
+func (m permit) fetchLot(s permitState, i int, add func(string, permitState)) {
 	if s.nodes[i][0].name != 0 && s.nodes[i][1].name != 0 {
 		return
 	}
 	for name := int8(1); name <= permitNames; name++ {
 		inUse := s.isNamed(name)
-		if inUse && !m.usedName || s.has(name) {
+		if inUse && !m.usedName || s.hasLotNamed(name) {
 			continue
 		}
 		for units := int8(1); units <= m.limit; units++ {
 			n := s
-			if put(n.messages[:], permitMessage{kind: fetch, node: int8(i), name: name, units: units}) {
+			if addIfRoom(n.messages[:], permitMessage{kind: fetch, node: int8(i), name: name, units: units}) {
 				add("fetch", n)
 			}
 		}
@@ -170,11 +170,11 @@ func (s *permitState) isNamed(name int8) bool {
 			return true
 		}
 	}
-	return s.has(name)
+	return s.hasLotNamed(name)
 }
 
-// has reports whether a node has a lot of a name.
-func (s *permitState) has(name int8) bool {
+// hasLotNamed reports whether a node has a lot of a name.
+func (s *permitState) hasLotNamed(name int8) bool {
 	for _, lots := range s.nodes {
 		if lots[0].name == name || lots[1].name == name {
 			return true
@@ -183,8 +183,8 @@ func (s *permitState) has(name int8) bool {
 	return false
 }
 
-// use is what a node does with a lot.
-func (m permit) use(s permitState, i, j int, add func(string, permitState)) {
+// stepLot is what a node does with a lot.
+func (m permit) stepLot(s permitState, i, j int, add func(string, permitState)) {
 	l := s.nodes[i][j]
 	if out, ok := l.handOut(m.period, m.handedOutLonger); ok {
 		n := s
@@ -200,11 +200,11 @@ func (m permit) use(s permitState, i, j int, add func(string, permitState)) {
 	}
 	if !l.lost {
 		n := s
-		if put(n.messages[:], permitMessage{kind: fetch, node: int8(i), renew: true, name: l.name, units: l.units}) {
+		if addIfRoom(n.messages[:], permitMessage{kind: fetch, node: int8(i), renew: true, name: l.name, units: l.units}) {
 			add("renew", n)
 		}
 		n = s
-		if m.grownLot && l.units < m.limit && put(n.messages[:], permitMessage{kind: fetch, node: int8(i), renew: true, name: l.name, units: l.units + 1}) {
+		if m.grownLot && l.units < m.limit && addIfRoom(n.messages[:], permitMessage{kind: fetch, node: int8(i), renew: true, name: l.name, units: l.units + 1}) {
 			add("grow", n)
 		}
 	}
@@ -214,7 +214,7 @@ func (m permit) use(s permitState, i, j int, add func(string, permitState)) {
 		if n.nodes[i][j] = l; l.units == 0 {
 			n.nodes[i][j] = permitLot{}
 		}
-		if put(n.messages[:], permitMessage{kind: fetch, node: none, renew: true, name: l.name, units: l.units}) {
+		if addIfRoom(n.messages[:], permitMessage{kind: fetch, node: none, renew: true, name: l.name, units: l.units}) {
 			add("shrink", n)
 		}
 	}
@@ -232,11 +232,11 @@ func (m permit) deliver(s permitState, i int, add func(string, permitState)) {
 		// Nobody waits any longer: the lease is ended by its name, since it may have
 		// been granted.
 		end := n
-		put(end.messages[:], permitMessage{kind: fetch, node: none, renew: true, name: t.name})
+		addIfRoom(end.messages[:], permitMessage{kind: fetch, node: none, renew: true, name: t.name})
 		if t.kind == fetch {
 			t := t
 			t.node, t.left = none, 0
-			if put(end.messages[:], t) {
+			if addIfRoom(end.messages[:], t) {
 				add("give up", end)
 			}
 		} else {
@@ -244,9 +244,9 @@ func (m permit) deliver(s permitState, i int, add func(string, permitState)) {
 		}
 	}
 	if t.kind == fetch {
-		granted := m.serve(&n, t)
+		granted := m.serveMessage(&n, t)
 		if t.node != none {
-			t.kind, t.left = grant, t.left+m.life()
+			t.kind, t.left = grant, t.left+m.leaseLife()
 			if !granted {
 				t.units = 0
 			}
@@ -255,12 +255,12 @@ func (m permit) deliver(s permitState, i int, add func(string, permitState)) {
 		add("serve", n)
 		return
 	}
-	m.hear(&n, t)
+	m.hearAnswer(&n, t)
 	add("hear", n)
 }
 
-// serve grants units under a name if they are free, or ends its lease.
-func (m permit) serve(s *permitState, t permitMessage) bool {
+// serveMessage grants units under a name if they are free, or ends its lease.
+func (m permit) serveMessage(s *permitState, t permitMessage) bool {
 	others, at := int8(0), -1
 	for i, l := range s.leases {
 		switch {
@@ -280,18 +280,18 @@ func (m permit) serve(s *permitState, t permitMessage) bool {
 		return false
 	}
 	if at < 0 {
-		return put(s.leases[:], permitLease{t.name, t.units, m.life()})
+		return addIfRoom(s.leases[:], permitLease{t.name, t.units, m.leaseLife()})
 	}
-	s.leases[at] = permitLease{t.name, t.units, m.life()}
+	s.leases[at] = permitLease{t.name, t.units, m.leaseLife()}
 	return true
 }
 
-// hear takes over an answer.
-func (m permit) hear(s *permitState, t permitMessage) {
+// hearAnswer takes over an answer.
+func (m permit) hearAnswer(s *permitState, t permitMessage) {
 	lots := &s.nodes[t.node]
 	if !t.renew {
 		if t.units > 0 && t.left > 0 {
-			put(lots[:], permitLot{name: t.name, units: t.units, left: t.left})
+			addIfRoom(lots[:], permitLot{name: t.name, units: t.units, left: t.left})
 		}
 		return
 	}
@@ -323,9 +323,9 @@ func (m permit) Idle(s permitState) bool {
 }
 
 func (m permit) Canonical(s permitState) permitState {
-	lotKey := func(l permitLot) uint64 { return pack(l.units, l.left, l.out[0], l.out[1], bit(l.lost)) }
+	lotKey := func(l permitLot) uint64 { return packNumbers(l.units, l.left, l.out[0], l.out[1], bit(l.lost)) }
 	for i := range s.nodes {
-		order(s.nodes[i][:], lotKey)
+		sortByKey(s.nodes[i][:], lotKey)
 	}
 	key := func(lots [2]permitLot) uint64 { return lotKey(lots[0])*1_000_003 + lotKey(lots[1]) }
 	if key(s.nodes[1]) < key(s.nodes[0]) {
@@ -356,8 +356,8 @@ func (m permit) Canonical(s permitState) permitState {
 			s.nodes[i][j].name = rename(s.nodes[i][j].name)
 		}
 	}
-	order(s.messages[:], func(t permitMessage) uint64 {
-		return pack(int8(t.kind), t.node, bit(t.renew), t.units, t.left, names[t.name])
+	sortByKey(s.messages[:], func(t permitMessage) uint64 {
+		return packNumbers(int8(t.kind), t.node, bit(t.renew), t.units, t.left, names[t.name])
 	})
 	for i := range s.messages {
 		s.messages[i].name = rename(s.messages[i].name)
@@ -369,6 +369,6 @@ func (m permit) Canonical(s permitState) permitState {
 			l.name = 0 // nobody can name it any more
 		}
 	}
-	order(s.leases[:], func(l permitLease) uint64 { return pack(l.name, l.units, l.left) })
+	sortByKey(s.leases[:], func(l permitLease) uint64 { return packNumbers(l.name, l.units, l.left) })
 	return s
 }

@@ -40,19 +40,19 @@ func (m price) Start() priceState {
 
 func (m price) Steps(s priceState, add func(string, priceState)) {
 	for i := range s.nodes {
-		m.act(s, i, add)
+		m.stepNode(s, i, add)
 	}
 	for i := range s.messages {
 		m.deliver(s, i, add)
 	}
 }
 
-func (m price) act(s priceState, i int, add func(string, priceState)) {
+func (m price) stepNode(s priceState, i int, add func(string, priceState)) {
 	here := s.nodes[i]
-	add("reload", m.reload(s, i))
+	add("reload", m.reloadPrice(s, i))
 	for units := int8(1); units <= 2; units++ {
 		n := s
-		if put(n.messages[:], priceMessage{fetch, int8(i), priced{units, here.price, 0}}) {
+		if addIfRoom(n.messages[:], priceMessage{fetch, int8(i), priced{units, here.price, 0}}) {
 			add("fetch", n)
 		}
 	}
@@ -61,7 +61,7 @@ func (m price) act(s priceState, i int, add func(string, priceState)) {
 		n.nodes[i].lost, n.nodes[i].carried = priced{}, false
 		if !here.carried {
 			add("repeat, not found", n)
-		} else if found := here.lost; put(n.nodes[i].lots[:], found) {
+		} else if found := here.lost; addIfRoom(n.nodes[i].lots[:], found) {
 			add("repeat, found", n)
 		}
 	}
@@ -78,15 +78,15 @@ func (m price) act(s priceState, i int, add func(string, priceState)) {
 		if m.todaysPrice {
 			l.price = here.price
 		}
-		if put(n.messages[:], priceMessage{returned, int8(i), l}) {
+		if addIfRoom(n.messages[:], priceMessage{returned, int8(i), l}) {
 			add("surrender", n)
 		}
 	}
 }
 
-// reload changes the price of a node. A lot keeps the price by which it was fetched, and
+// reloadPrice changes the price of a node. A lot keeps the price by which it was fetched, and
 // a fetch that has no answer is not repeated: its units are others now.
-func (m price) reload(s priceState, i int) priceState {
+func (m price) reloadPrice(s priceState, i int) priceState {
 	n := &s.nodes[i]
 	n.price = 3 - n.price
 	if m.keptNumber {
@@ -103,7 +103,7 @@ func (m price) deliver(s priceState, i int, add func(string, priceState)) {
 	n.messages[i] = priceMessage{}
 	switch t.kind {
 	case fetch:
-		add("lose", lose(n, t, false))
+		add("lose", loseAnswer(n, t, false))
 		if s.owed+t.lot.units*t.lot.price <= m.most {
 			n.owed += t.lot.units * t.lot.price
 			t.kind, t.lot.paid = grant, t.lot.price
@@ -111,8 +111,8 @@ func (m price) deliver(s priceState, i int, add func(string, priceState)) {
 			add("serve", n)
 		}
 	case grant:
-		add("lose", lose(n, t, true))
-		if put(n.nodes[t.node].lots[:], t.lot) {
+		add("lose", loseAnswer(n, t, true))
+		if addIfRoom(n.nodes[t.node].lots[:], t.lot) {
 			add("adopt", n)
 		}
 	case returned:
@@ -122,8 +122,8 @@ func (m price) deliver(s priceState, i int, add func(string, priceState)) {
 	}
 }
 
-// lose notes that a fetch has no answer.
-func lose(s priceState, t priceMessage, carried bool) priceState {
+// loseAnswer notes that a fetch has no answer.
+func loseAnswer(s priceState, t priceMessage, carried bool) priceState {
 	if n := &s.nodes[t.node]; n.lost.units == 0 && n.price == t.lot.price {
 		n.lost, n.carried = t.lot, carried
 	}
@@ -157,7 +157,7 @@ func (m price) Idle(s priceState) bool {
 	return s.messages == [3]priceMessage{}
 }
 
-func (l priced) key() uint64 { return pack(l.units, l.price, l.paid) }
+func (l priced) sortKey() uint64 { return packNumbers(l.units, l.price, l.paid) }
 
 func (m price) Canonical(s priceState) priceState {
 	for i := range s.nodes {
@@ -167,11 +167,11 @@ func (m price) Canonical(s priceState) priceState {
 				lots[j] = priced{}
 			}
 		}
-		order(lots[:], priced.key)
+		sortByKey(lots[:], priced.sortKey)
 	}
 	key := func(n priceNode) uint64 {
-		both := n.lots[0].key()*257 + n.lots[1].key()
-		return both<<16 ^ n.lost.key()<<3 ^ pack(n.price)<<1 ^ uint64(bit(n.carried))
+		both := n.lots[0].sortKey()*257 + n.lots[1].sortKey()
+		return both<<16 ^ n.lost.sortKey()<<3 ^ packNumbers(n.price)<<1 ^ uint64(bit(n.carried))
 	}
 	if key(s.nodes[1]) < key(s.nodes[0]) {
 		s.nodes[0], s.nodes[1] = s.nodes[1], s.nodes[0]
@@ -186,6 +186,6 @@ func (m price) Canonical(s priceState) priceState {
 			s.messages[i].node = 0
 		}
 	}
-	order(s.messages[:], func(t priceMessage) uint64 { return pack(int8(t.kind), t.node)<<32 | t.lot.key() })
+	sortByKey(s.messages[:], func(t priceMessage) uint64 { return packNumbers(int8(t.kind), t.node)<<32 | t.lot.sortKey() })
 	return s
 }

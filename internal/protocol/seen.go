@@ -10,8 +10,8 @@ type table struct {
 	count   int
 }
 
-// add returns the slot of a hash, and whether it is new.
-func (t *table) add(hash uint64, parent uint32) (slot uint32, fresh bool) {
+// addHash returns the slot of a hash, and whether it is new.
+func (t *table) addHash(hash uint64, parent uint32) (slot uint32, fresh bool) {
 	hash = max(hash, 1)
 	mask := uint64(len(t.hashes) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -36,7 +36,7 @@ type queue[E any] struct {
 
 const chunk = 1 << 14
 
-func (q *queue[E]) add(v E) {
+func (q *queue[E]) enqueue(v E) {
 	last := len(q.chunks) - 1
 	if last < 0 || len(q.chunks[last]) == chunk {
 		q.chunks = append(q.chunks, make([]E, 0, chunk))
@@ -47,7 +47,7 @@ func (q *queue[E]) add(v E) {
 	q.most = max(q.most, q.count)
 }
 
-func (q *queue[E]) take() E {
+func (q *queue[E]) dequeue() E {
 	v := q.chunks[0][q.taken]
 	q.taken++
 	q.count--
@@ -58,8 +58,8 @@ func (q *queue[E]) take() E {
 	return v
 }
 
-// order sorts a few elements by a number that holds all of each.
-func order[E any](list []E, key func(E) uint64) {
+// sortByKey sorts a few elements by a number that holds all of each.
+func sortByKey[E any](list []E, key func(E) uint64) {
 	for i := 1; i < len(list); i++ {
 		for j := i; j > 0 && key(list[j]) < key(list[j-1]); j-- {
 			list[j], list[j-1] = list[j-1], list[j]
@@ -67,17 +67,17 @@ func order[E any](list []E, key func(E) uint64) {
 	}
 }
 
-// pack makes one number of a few small ones, the first one highest.
-func pack(list ...int8) (n uint64) {
+// packNumbers makes one number of a few small ones, the first one highest.
+func packNumbers(list ...int8) (n uint64) {
 	for _, v := range list {
 		n = n<<8 | uint64(uint8(v)^0x80)
 	}
 	return n
 }
 
-// put adds v to a set of limited size, and reports whether there was room. The zero
+// addIfRoom adds v to a set of limited size, and reports whether there was room. The zero
 // value is an empty element.
-func put[E comparable](set []E, v E) bool {
+func addIfRoom[E comparable](set []E, v E) bool {
 	var none E
 	i := slices.Index(set, none)
 	if i < 0 {

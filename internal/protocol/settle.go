@@ -59,18 +59,18 @@ func (m settle) Steps(s settleState, add func(string, settleState)) {
 		for p := range s.slots {
 			if a.asked[p] > 0 {
 				change("lose the call", func(_ *settleState, a *settler) { a.asked[p]-- })
-				change("serve", func(n *settleState, a *settler) { m.serve(&n.slots[p], a, p) })
+				change("serve", func(n *settleState, a *settler) { m.serveSlot(&n.slots[p], a, p) })
 			}
 			if a.passed[p] || a.before[p] {
 				change("lose the answer", func(_ *settleState, a *settler) { a.passed[p], a.before[p] = false, false })
-				change("hear", func(n *settleState, a *settler) { m.hear(n, a, p) })
+				change("hear", func(n *settleState, a *settler) { m.hearAnswer(n, a, p) })
 			}
 		}
 	}
 }
 
-// serve is the script of a slot: the mark, and the correction that it lets through.
-func (m settle) serve(slot *settleSlot, a *settler, p int) {
+// serveSlot is the script of a slot: the mark, and the correction that it lets through.
+func (m settle) serveSlot(slot *settleSlot, a *settler, p int) {
 	a.asked[p]--
 	if slot.mark != 0 && !(m.unmarked && p == 1) {
 		a.before[p] = true
@@ -80,8 +80,8 @@ func (m settle) serve(slot *settleSlot, a *settler, p int) {
 	slot.corrected++
 }
 
-// hear is what a settler does with an answer. One that comes late says nothing.
-func (m settle) hear(s *settleState, a *settler, p int) {
+// hearAnswer is what a settler does with an answer. One that comes late says nothing.
+func (m settle) hearAnswer(s *settleState, a *settler, p int) {
 	isNew := a.passed[p]
 	a.passed[p], a.before[p] = false, false
 	if !a.waits || int(a.at) != p {

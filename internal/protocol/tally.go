@@ -47,8 +47,8 @@ func (t tallied) mayAdmit() bool {
 	return t.known && own < min(t.slack, t.remaining)
 }
 
-// push moves the tally into a push, unless one is under way.
-func (t tallied) push() (next tallied, fresh bool) {
+// beginPush moves the tally into a push, unless one is under way.
+func (t tallied) beginPush() (next tallied, fresh bool) {
 	if t.pushed > 0 || t.tally == 0 {
 		return t, false
 	}
@@ -56,8 +56,8 @@ func (t tallied) push() (next tallied, fresh bool) {
 	return t, true
 }
 
-// hear takes over an answer of the store.
-func (t tallied) hear(a answer) tallied {
+// hearAnswer takes over an answer of the store.
+func (t tallied) hearAnswer(a answer) tallied {
 	if a.crossed && t.known {
 		t.remaining = min(t.remaining, a.remaining)
 	} else {
@@ -100,9 +100,9 @@ const push = fetch
 func (m tally) Start() tallyState { return tallyState{} }
 
 func (m tally) Steps(s tallyState, add func(string, tallyState)) {
-	m.tick(s, add)
+	m.passTime(s, add)
 	for i := range s.nodes {
-		m.act(s, i, add)
+		m.stepNode(s, i, add)
 	}
 	for i := range s.messages {
 		m.deliver(s, i, add)
@@ -125,7 +125,7 @@ func (m tally) Steps(s tallyState, add func(string, tallyState)) {
 	add("fail over", n)
 }
 
-func (m tally) tick(s tallyState, add func(string, tallyState)) {
+func (m tally) passTime(s tallyState, add func(string, tallyState)) {
 	s.phase++
 	if s.phase == m.window {
 		s.phase, s.count, s.slack, s.countKept, s.slackKept, s.failed, s.admitted, s.lost = 0, 0, 0, 0, 0, false, 0, 0
@@ -144,7 +144,7 @@ func (m tally) tick(s tallyState, add func(string, tallyState)) {
 	add("tick", s)
 }
 
-func (m tally) act(s tallyState, i int, add func(string, tallyState)) {
+func (m tally) stepNode(s tallyState, i int, add func(string, tallyState)) {
 	here := s.nodes[i].tallied
 	if m.crash {
 		add("crash", m.restart(s, i))
@@ -159,8 +159,8 @@ func (m tally) act(s tallyState, i int, add func(string, tallyState)) {
 		n := s
 		n.count++
 		n.admitted++
-		n.nodes[i].tallied = here.hear(answer{remaining: m.limit - n.count})
-		n.cross(i)
+		n.nodes[i].tallied = here.hearAnswer(answer{remaining: m.limit - n.count})
+		n.markCrossed(i)
 		add("spend strictly", n)
 	}
 	if here.pushed > 0 {
@@ -170,7 +170,7 @@ func (m tally) act(s tallyState, i int, add func(string, tallyState)) {
 		}
 		add("give up", n)
 	}
-	next, fresh := here.push()
+	next, fresh := here.beginPush()
 	for _, ask := range []int8{0, m.share} {
 		if ask > 0 && here.left > 0 || ask == 0 && next.pushed == 0 {
 			continue
@@ -187,15 +187,15 @@ func (m tally) act(s tallyState, i int, add func(string, tallyState)) {
 			}
 		}
 		t := tallyMessage{kind: push, node: int8(i), units: next.pushed, reply: answer{slack: ask}}
-		if !n.has(t) && put(n.messages[:], t) {
+		if !n.hasMessage(t) && addIfRoom(n.messages[:], t) {
 			add("push", n)
 		}
 	}
 }
 
-// cross notes that a node has heard an answer: what is under way may be answered with less recent
+// markCrossed notes that a node has heard an answer: what is under way may be answered with less recent
 // numbers.
-func (s *tallyState) cross(i int) {
+func (s *tallyState) markCrossed(i int) {
 	for j := range s.messages {
 		if t := &s.messages[j]; t.kind != 0 && int(t.node) == i {
 			t.reply.crossed = true
@@ -203,7 +203,7 @@ func (s *tallyState) cross(i int) {
 	}
 }
 
-func (s *tallyState) has(t tallyMessage) bool {
+func (s *tallyState) hasMessage(t tallyMessage) bool {
 	for _, u := range s.messages {
 		if u == t {
 			return true
@@ -251,8 +251,8 @@ func (m tally) deliver(s tallyState, i int, add func(string, tallyState)) {
 		if m.olderBelieved {
 			t.reply.crossed = false
 		}
-		n.nodes[t.node].tallied = n.nodes[t.node].hear(t.reply)
-		n.cross(int(t.node))
+		n.nodes[t.node].tallied = n.nodes[t.node].hearAnswer(t.reply)
+		n.markCrossed(int(t.node))
 		add("hear", n)
 		return
 	}
@@ -278,7 +278,7 @@ func (m tally) deliver(s tallyState, i int, add func(string, tallyState)) {
 	}
 	n.messages[i] = t
 	add("serve", n)
-	if n.messages[i] = s.messages[i]; put(n.messages[:], t) {
+	if n.messages[i] = s.messages[i]; addIfRoom(n.messages[:], t) {
 		add("serve, to come again", n)
 	}
 }
@@ -327,7 +327,7 @@ func (m tally) Canonical(s tallyState) tallyState {
 		}
 	}
 	key := func(n tallyNode) uint64 {
-		return pack(n.remaining|bit(n.known)<<6, n.tally, n.pushed, n.slack, n.left, n.ahead, n.aheadKept)
+		return packNumbers(n.remaining|bit(n.known)<<6, n.tally, n.pushed, n.slack, n.left, n.ahead, n.aheadKept)
 	}
 	if key(s.nodes[1]) < key(s.nodes[0]) {
 		s.nodes[0], s.nodes[1] = s.nodes[1], s.nodes[0]
@@ -337,9 +337,9 @@ func (m tally) Canonical(s tallyState) tallyState {
 			}
 		}
 	}
-	order(s.messages[:], func(t tallyMessage) uint64 {
+	sortByKey(s.messages[:], func(t tallyMessage) uint64 {
 		a := t.reply
-		return pack(int8(t.kind), t.node|bit(a.crossed)<<3|bit(a.counted)<<4, t.behind, t.units, a.remaining, a.slack, a.left)
+		return packNumbers(int8(t.kind), t.node|bit(a.crossed)<<3|bit(a.counted)<<4, t.behind, t.units, a.remaining, a.slack, a.left)
 	})
 	return s
 }

@@ -87,7 +87,7 @@ func Listen(ln net.Listener, opt Options) (*Listener, error) {
 		ready: make(chan accepted), pending: make(chan struct{}, opt.MaxPending), done: make(chan struct{}),
 		waiting: map[net.Conn]struct{}{}, faults: faults.New(opt.Log),
 	}
-	l.running.Go(l.listen)
+	l.running.Go(l.takeConnections)
 	return l, nil
 }
 
@@ -122,34 +122,34 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// listen takes connections until the listener is closed. Errors are handed to
+// takeConnections takes connections until the listener is closed. Errors are handed to
 // whoever accepts, whose pace keeps this from spinning.
-func (l *Listener) listen() {
+func (l *Listener) takeConnections() {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil || !l.lists(c.RemoteAddr()) {
-			if !l.hand(accepted{c, err}) {
+		if err != nil || !l.mustSendHeader(c.RemoteAddr()) {
+			if !l.handOver(accepted{c, err}) {
 				return
 			}
 			continue
 		}
-		if l.admit(c) {
-			l.running.Go(func() { l.read(c) })
+		if l.admitPending(c) {
+			l.running.Go(func() { l.readAndHandOver(c) })
 		}
 	}
 }
 
-// admit takes one of the places of those who wait for their header, or closes
+// admitPending takes one of the places of those who wait for their header, or closes
 // c. Where some only wait to be accepted it waits with them: then whoever
 // accepts has enough to do, and the rest may stay in the backlog of the kernel.
-func (l *Listener) admit(c net.Conn) bool {
+func (l *Listener) admitPending(c net.Conn) bool {
 	select {
 	case l.pending <- struct{}{}:
 		return true
 	default:
 	}
 	if l.handing.Load() == 0 {
-		l.refuse(c, errors.New("too many connections wait for their header"))
+		l.refuseConnection(c, errors.New("too many connections wait for their header"))
 		return false
 	}
 	select {
@@ -161,8 +161,8 @@ func (l *Listener) admit(c net.Conn) bool {
 	}
 }
 
-// hand gives a to whoever accepts. It returns false if the listener is closed.
-func (l *Listener) hand(a accepted) bool {
+// handOver gives a to whoever accepts. It returns false if the listener is closed.
+func (l *Listener) handOver(a accepted) bool {
 	select {
 	case l.ready <- a:
 		return true
@@ -174,8 +174,8 @@ func (l *Listener) hand(a accepted) bool {
 	}
 }
 
-// lists reports whether peer must send a header.
-func (l *Listener) lists(peer net.Addr) bool {
+// mustSendHeader reports whether peer must send a header.
+func (l *Listener) mustSendHeader(peer net.Addr) bool {
 	switch p := peer.(type) {
 	case *net.TCPAddr:
 		return l.from.Has(address.Bare(p.AddrPort().Addr()))
@@ -185,7 +185,7 @@ func (l *Listener) lists(peer net.Addr) bool {
 	return false
 }
 
-func (l *Listener) refuse(c net.Conn, why error) {
+func (l *Listener) refuseConnection(c net.Conn, why error) {
 	all := l.refused.Add(1)
 	if l.faults.IsDue() { // a health check that only connects does so for ever
 		l.opt.Log.Warn("connection closed: peers listed in http.proxy_protocol must begin with a PROXY header; have the load balancer send it, or take the peer off the list", "peer", c.RemoteAddr().String(), "err", why, "closed", all)
@@ -193,10 +193,10 @@ func (l *Listener) refuse(c net.Conn, why error) {
 	c.Close()
 }
 
-// read reads the header of c and hands c on.
-func (l *Listener) read(c net.Conn) {
+// readAndHandOver reads the header of c and hands c on.
+func (l *Listener) readAndHandOver(c net.Conn) {
 	defer func() { <-l.pending }()
-	if !l.wait(c, true) {
+	if !l.setWaiting(c, true) {
 		c.Close()
 		return
 	}
@@ -205,19 +205,19 @@ func (l *Listener) read(c net.Conn) {
 	if err == nil {
 		err = c.SetReadDeadline(time.Time{})
 	}
-	l.wait(c, false)
+	l.setWaiting(c, false)
 	if err != nil {
-		l.refuse(c, err)
+		l.refuseConnection(c, err)
 		return
 	}
 	l.handing.Add(1)
-	l.hand(accepted{conn: proxied(c, client)})
+	l.handOver(accepted{conn: proxied(c, client)})
 	l.handing.Add(-1)
 }
 
-// wait notes that c waits for its header, or that it does no longer. It
+// setWaiting notes that c waits for its header, or that it does no longer. It
 // returns false if the listener is closed.
-func (l *Listener) wait(c net.Conn, begin bool) bool {
+func (l *Listener) setWaiting(c net.Conn, begin bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if begin && !l.closed {

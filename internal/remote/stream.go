@@ -51,7 +51,7 @@ func (s *Stream) Close() error {
 
 // OpenStream opens the live stream of what the filter lets through. It ends with ctx.
 func (s *Server) OpenStream(ctx context.Context, filter *live.Filter) (*Stream, error) {
-	if err := filter.Check(); err != nil {
+	if err := filter.CheckWords(); err != nil {
 		return nil, err
 	}
 	path := "/v1/live?" + filter.Query().Encode()

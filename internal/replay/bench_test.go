@@ -29,7 +29,7 @@ descriptors:
 	if err != nil {
 		b.Fatal(err)
 	}
-	tried, err := replay.Try(set, "", nil, nil)
+	tried, err := replay.TryRules(set, "", nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -25,9 +25,9 @@ type demand struct {
 // window is the one that a key is in, and the most that one of its windows had.
 type window struct{ at, count, peak int64 }
 
-// add takes in units that a key asks for. A time before the key's last counts in the
+// addUnits takes in units that a key asks for. A time before the key's last counts in the
 // window of that.
-func (d *demand) add(key uint64, now, units int64) {
+func (d *demand) addUnits(key uint64, now, units int64) {
 	w := d.keys[key]
 	if w == nil {
 		if len(d.keys) >= maxDemandKeys {
@@ -112,8 +112,8 @@ func roundBetween(from, to int64) (out []int64) {
 	return out[max(min(first, len(out)-1), len(out)-mostTrials, 0):]
 }
 
-// text writes the demand of a limit for people; period is that of the limit.
-func (d *Demand) text(b *strings.Builder, title, period string) {
+// writeText writes the demand of a limit for people; period is that of the limit.
+func (d *Demand) writeText(b *strings.Builder, title, period string) {
 	fmt.Fprintf(b, "  %s: %s, each in its busiest %s of the clock: 50 %% at most %s, 90 %% %s, 99 %% %s, all %s\n", title, figures.Count(d.Keys, "key"), period,
 		figures.Thousands(d.P50), figures.Thousands(d.P90), figures.Thousands(d.P99), figures.Thousands(d.Max))
 	for _, t := range d.Trials {

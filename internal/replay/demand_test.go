@@ -21,7 +21,7 @@ func TestDemand(t *testing.T) {
 				key = 0 // one asks for more
 			}
 			asked[[2]int64{key, now / d.period}] += units
-			d.add(uint64(key), now, units)
+			d.addUnits(uint64(key), now, units)
 		}
 		peaks := map[int64]int64{}
 		for at, n := range asked {

@@ -21,7 +21,7 @@ var seed = maphash.MakeSeed()
 
 func hashOf(key string) uint64 { return maphash.String(seed, key) }
 
-func (d *distinct) add(hash uint64) {
+func (d *distinct) addHash(hash uint64) {
 	if d.sketch != nil {
 		d.sketch.InsertHash(hash)
 		return
@@ -39,8 +39,8 @@ func (d *distinct) add(hash uint64) {
 	}
 }
 
-// count returns how many there were, and whether that is exact.
-func (d *distinct) count() (int64, bool) {
+// countSeen returns how many there were, and whether that is exact.
+func (d *distinct) countSeen() (int64, bool) {
 	if d.sketch != nil {
 		return int64(d.sketch.Estimate()), false
 	}

@@ -31,13 +31,13 @@ type plannedEntry struct {
 	index int
 }
 
-// Try returns a set of rules to be tried: about each line they are asked all that it
+// TryRules returns a set of rules to be tried: about each line they are asked all that it
 // tells, one descriptor for each list of keys that rules of the domain are matched by.
 // An empty domain means the only one of the rules. Fields are the JSON members that
 // entries take their values from, by the entry's key: "tenant" ->
 // "request.headers.X-Tenant"; they come before what is known of every log. Constants are
 // entries that have the same value in each request, by the key.
-func Try(set *limits.Set, domain string, fields, constants map[string]string) (*Tried, error) {
+func TryRules(set *limits.Set, domain string, fields, constants map[string]string) (*Tried, error) {
 	t := &Tried{Files: set.Files(), Set: set}
 	var err error
 	if t.Domain, err = set.Domain(domain); err != nil {
@@ -48,7 +48,7 @@ func Try(set *limits.Set, domain string, fields, constants map[string]string) (*
 		return nil, err
 	}
 	for key, value := range constants {
-		p.facts.Fix(key, value)
+		p.facts.FixValue(key, value)
 	}
 	n := 0
 next:
@@ -67,26 +67,26 @@ next:
 	}
 	if len(p.descriptors) == 0 {
 		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it (--field tenant=request.headers.X-Tenant), or one value for all lines (--set tenant=acme)",
-			t.Domain, strings.Join(facts.Known(), ", "), wanted(t.Untold))
+			t.Domain, strings.Join(facts.KnownKeys(), ", "), missingKeys(t.Untold))
 	}
-	p.entries, t.Ask = make([]weir.Entry, 0, n), p.fill
+	p.entries, t.Ask = make([]weir.Entry, 0, n), p.fillRequest
 	return t, nil
 }
 
-// wanted lists the keys that lines do not tell.
-func wanted(lists [][]string) string {
+// missingKeys lists the keys that lines do not tell.
+func missingKeys(lists [][]string) string {
 	var keys []string
 	for _, key := range slices.Concat(lists...) {
-		if !slices.Contains(keys, key) && !slices.Contains(facts.Known(), key) {
+		if !slices.Contains(keys, key) && !slices.Contains(facts.KnownKeys(), key) {
 			keys = append(keys, key)
 		}
 	}
 	return strings.Join(keys, ", ")
 }
 
-// fill appends the descriptors of a line. One that lacks a value is left out, as a
+// fillRequest appends the descriptors of a line. One that lacks a value is left out, as a
 // proxy leaves it out. They are valid until the next line. It always returns true.
-func (p *plan) fill(r *weir.Request, l *accesslog.Line) bool {
+func (p *plan) fillRequest(r *weir.Request, l *accesslog.Line) bool {
 	p.facts.Read(l)
 	p.entries = p.entries[:0]
 next:

@@ -24,7 +24,7 @@ type Options struct {
 	MaxBytes int64
 }
 
-// Tried is what can be tried: rules that are asked about all that lines tell, see [Try],
+// Tried is what can be tried: rules that are asked about all that lines tell, see [TryRules],
 // or a configuration, whose routes say what the limits are asked about a request.
 type Tried struct {
 	// Files are where it stands, Domain is the one that its requests belong to.
@@ -100,20 +100,20 @@ func (r *Replay) Read(log *accesslog.Reader) error {
 	}()
 	var l accesslog.Line
 	for {
-		switch err := log.Next(&l); {
+		switch err := log.NextLine(&l); {
 		case err == io.EOF:
 			return nil
 		case err != nil:
 			return err
 		}
-		if err := r.decide(&l); err != nil {
+		if err := r.decideLine(&l); err != nil {
 			n, _ := log.Lines()
 			return fmt.Errorf("replay: line %d: %w", n, err)
 		}
 	}
 }
 
-func (r *Replay) decide(l *accesslog.Line) error {
+func (r *Replay) decideLine(l *accesslog.Line) error {
 	r.sum.Requests++
 	if r.first == 0 {
 		r.first = l.Time
@@ -123,11 +123,11 @@ func (r *Replay) decide(l *accesslog.Line) error {
 	}
 	r.last = max(r.last, l.Time)
 	client := hashOf(l.Address)
-	refused, err := r.trial.decide(l, client)
+	refused, err := r.trial.decideLine(l, client)
 	if err != nil || r.against == nil {
 		return err
 	}
-	before, err := r.against.decide(l, client)
+	before, err := r.against.decideLine(l, client)
 	if err != nil || refused == before {
 		return err
 	}
@@ -136,7 +136,7 @@ func (r *Replay) decide(l *accesslog.Line) error {
 		alone = &r.only[1]
 	}
 	alone.requests++
-	alone.who.add(client)
-	alone.most.Add(strings.Clone(l.Address), 1)
+	alone.who.addHash(client)
+	alone.most.AddUnits(strings.Clone(l.Address), 1)
 	return nil
 }

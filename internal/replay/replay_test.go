@@ -28,7 +28,7 @@ func parse(t *testing.T, src string) *limits.Set {
 // try returns rules to be tried by all that lines tell.
 func try(t *testing.T, set *limits.Set) *replay.Tried {
 	t.Helper()
-	tried, err := replay.Try(set, "", nil, nil)
+	tried, err := replay.TryRules(set, "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ descriptors:
 	line := func(addr, path, host, tenant string) string {
 		return fmt.Sprintf(`{"ts":1772359200,"remote_addr":"%s","uri":"%s","host":"%s","t":{"id":"%s"},"status":200}`+"\n", addr, path, host, tenant)
 	}
-	tried, err := replay.Try(set, "", map[string]string{"tenant": "t.id"}, nil)
+	tried, err := replay.TryRules(set, "", map[string]string{"tenant": "t.id"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 		{good, "e", nil, `no domain "e"`},
 		{good, "", map[string]string{"a": ""}, "field"},
 	} {
-		if _, err := replay.Try(c.set, c.domain, c.fields, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := replay.TryRules(c.set, c.domain, c.fields, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error with %q", err, c.want)
 		}
 	}

@@ -40,7 +40,7 @@ type Number struct {
 }
 
 func number(d *distinct) (n Number) {
-	n.Count, n.Exact = d.count()
+	n.Count, n.Exact = d.countSeen()
 	return n
 }
 
@@ -138,7 +138,7 @@ func (r *Replay) Report() *Report {
 }
 
 func (d *difference) report() *Difference {
-	return &Difference{Requests: d.requests, Clients: number(&d.who), Most: most(d.most)}
+	return &Difference{Requests: d.requests, Clients: number(&d.who), Most: mostRefused(d.most)}
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
@@ -162,7 +162,7 @@ func (t *tally) report() Limit {
 	out := Limit{
 		Rule: t.Rule, Limit: t.Limit.Name, Allows: limits.Summary(t.Limit), Algorithm: t.Limit.Algorithm.Name(),
 		Met: t.met, Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
-		Most: most(t.heavy), Series: t.series.report(),
+		Most: mostRefused(t.heavy), Series: t.series.report(),
 		Period: rules.FormatPeriod(t.Limit.Period), Demand: t.demand.report(),
 	}
 	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
@@ -180,11 +180,11 @@ func (t *tally) report() Limit {
 	return out
 }
 
-// most returns the keys that were refused most, those alone that certainly were
+// mostRefused returns the keys that were refused most, those alone that certainly were
 // more often than any that is left out.
-func most(s *sketch.SpaceSaving[string]) []Client {
+func mostRefused(s *sketch.SpaceSaving[string]) []Client {
 	var out []Client
-	for _, c := range s.Top(maxReported) {
+	for _, c := range s.TopCounters(maxReported) {
 		if c.Error < c.Count {
 			out = append(out, Client{Key: figures.Key(c.Key), Refused: c.Count, Error: c.Error})
 		}

@@ -18,9 +18,9 @@ type series struct {
 // point is one span of a series.
 type point struct{ allowed, refused int64 }
 
-// at returns the point of an instant. Time does not go back by more than what the
+// pointAt returns the point of an instant. Time does not go back by more than what the
 // clock allows.
-func (s *series) at(now int64) *point {
+func (s *series) pointAt(now int64) *point {
 	if len(s.points) == 0 {
 		s.from = now - now%widths[s.width]
 	}

@@ -32,19 +32,19 @@ func newTally(p limits.Ref) (*tally, error) {
 	return &tally{Ref: p, heavy: heavy, demand: demand{period: p.Limit.Period.Microseconds()}}, err
 }
 
-// add takes in one decision under the limit.
-func (t *tally) add(op *weir.Op, now int64, decisive bool) {
+// addDecision takes in one decision under the limit.
+func (t *tally) addDecision(op *weir.Op, now int64, decisive bool) {
 	t.counts[op.Outcome]++
 	hash := hashOf(op.Key)
-	t.clients.add(hash)
-	p := t.series.at(now)
+	t.clients.addHash(hash)
+	p := t.series.pointAt(now)
 	if op.Outcome != weir.Refused && op.Outcome != weir.ShadowRefused {
 		p.allowed++
 		return
 	}
 	p.refused++
-	t.refused.add(hash)
-	t.heavy.Add(strings.Clone(op.Key), 1) // the key lives in the request
+	t.refused.addHash(hash)
+	t.heavy.AddUnits(strings.Clone(op.Key), 1) // the key lives in the request
 	if decisive {
 		t.decisive++
 	}

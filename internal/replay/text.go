@@ -18,21 +18,21 @@ const plotWidth, plotHeight = 72, 8
 // Text returns the report for a terminal, with plots.
 func (r *Report) Text() string {
 	var b strings.Builder
-	r.head(&b)
-	r.Rules.text(&b, r)
+	r.writeHead(&b)
+	r.Rules.writeText(&b, r)
 	if r.Against != nil {
 		b.WriteByte('\n')
-		r.Against.text(&b, r)
+		r.Against.writeText(&b, r)
 		b.WriteByte('\n')
 		r.compare(&b)
 	}
 	return b.String()
 }
 
-func (r *Report) head(b *strings.Builder) {
-	fmt.Fprintf(b, "%s of %s", figures.Count(r.Requests, "request"), r.Clients.Of("client"))
+func (r *Report) writeHead(b *strings.Builder) {
+	fmt.Fprintf(b, "%s of %s", figures.Count(r.Requests, "request"), r.Clients.StringOf("client"))
 	if r.Requests > 0 {
-		fmt.Fprintf(b, ", %s to %s", moment(r.First), moment(r.Last))
+		fmt.Fprintf(b, ", %s to %s", formatTime(r.First), formatTime(r.Last))
 	}
 	b.WriteByte('\n')
 	if r.Bad > 0 {
@@ -50,10 +50,10 @@ func (r *Report) head(b *strings.Builder) {
 // name says which rules these are.
 func (o Outcome) name() string { return strings.Join(o.Files, ", ") }
 
-func (o *Outcome) text(b *strings.Builder, r *Report) {
+func (o *Outcome) writeText(b *strings.Builder, r *Report) {
 	fmt.Fprintf(b, "%s (domain %s)\n", o.name(), o.Domain)
 	fmt.Fprintf(b, "  refused   %s (%s) of %s (%s)\n",
-		figures.Count(o.Refused, "request"), percent(o.Refused, r.Requests), o.RefusedClients.Of("client"), percent(o.RefusedClients.Count, r.Clients.Count))
+		figures.Count(o.Refused, "request"), percent(o.Refused, r.Requests), o.RefusedClients.StringOf("client"), percent(o.RefusedClients.Count, r.Clients.Count))
 	for _, x := range []struct {
 		word string
 		n    int64
@@ -72,17 +72,17 @@ func (o *Outcome) text(b *strings.Builder, r *Report) {
 		fmt.Fprintf(b, "  not tried, for lines do not tell what they ask for: %s\n", strings.Join(o.Untried, ", "))
 	}
 	b.WriteByte('\n')
-	o.table(b)
-	o.plot(b)
-	o.most(b)
+	o.writeTable(b)
+	o.drawPlots(b)
+	o.writeMostRefused(b)
 	for i := range o.Limits {
 		if l := &o.Limits[i]; l.Demand != nil {
-			l.Demand.text(b, l.title(), l.Period)
+			l.Demand.writeText(b, l.title(), l.Period)
 		}
 	}
 }
 
-func (o *Outcome) table(b *strings.Builder) {
+func (o *Outcome) writeTable(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "  met\trefused\t%\tdecided\tshadow\tclients\tof them\t  limit")
 	for i := range o.Limits {
@@ -94,8 +94,8 @@ func (o *Outcome) table(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// plot draws requests and refusals over time, where there are any.
-func (o *Outcome) plot(b *strings.Builder) {
+// drawPlots draws requests and refusals over time, where there are any.
+func (o *Outcome) drawPlots(b *strings.Builder) {
 	n := len(o.Series.Refused)
 	if n < 2 || o.Refused == 0 {
 		return
@@ -106,15 +106,15 @@ func (o *Outcome) plot(b *strings.Builder) {
 		all[i] = refused[i] + float64(o.Series.Allowed[i])
 	}
 	every := time.Duration(o.Series.Seconds) * time.Second
-	fmt.Fprintf(b, "  requests (·) and refusals (▪) in each %s, from %s\n", short(every), moment(o.Series.From))
+	fmt.Fprintf(b, "  requests (·) and refusals (▪) in each %s, from %s\n", formatSpan(every), formatTime(o.Series.From))
 	b.WriteString(asciigraph.PlotMany([][]float64{all, refused},
 		asciigraph.Height(plotHeight), asciigraph.Width(plotWidth), asciigraph.LowerBound(0), asciigraph.Precision(0),
 		asciigraph.SeriesChars(asciigraph.CreateCharSet("·"), asciigraph.CreateCharSet("▪"))))
 	b.WriteString("\n\n")
 }
 
-// most lists who was refused most.
-func (o *Outcome) most(b *strings.Builder) {
+// writeMostRefused lists who was refused most.
+func (o *Outcome) writeMostRefused(b *strings.Builder) {
 	for i := range o.Limits {
 		l := &o.Limits[i]
 		if len(l.Most) > 0 {
@@ -147,7 +147,7 @@ func (r *Report) compare(b *strings.Builder) {
 		word string
 		d    *Difference
 	}{{"more", r.OnlyRules}, {"fewer", r.OnlyAgainst}} {
-		fmt.Fprintf(b, "  refuses %-5s: %s (%s) of %s\n", x.word, figures.Count(x.d.Requests, "request"), percent(x.d.Requests, r.Requests), x.d.Clients.Of("client"))
+		fmt.Fprintf(b, "  refuses %-5s: %s (%s) of %s\n", x.word, figures.Count(x.d.Requests, "request"), percent(x.d.Requests, r.Requests), x.d.Clients.StringOf("client"))
 		clients(b, x.d.Most)
 	}
 }
@@ -155,8 +155,8 @@ func (r *Report) compare(b *strings.Builder) {
 // String returns the number for people; one that is estimated begins with ~.
 func (n Number) String() string { return n.mark() + figures.Thousands(n.Count) }
 
-// Of is String with what it is a number of: "1 client", "~20,000 clients".
-func (n Number) Of(noun string) string { return n.mark() + figures.Count(n.Count, noun) }
+// StringOf is String with what it is a number of: "1 client", "~20,000 clients".
+func (n Number) StringOf(noun string) string { return n.mark() + figures.Count(n.Count, noun) }
 
 func (n Number) mark() string {
 	if n.Exact {
@@ -179,10 +179,10 @@ func percent(n, all int64) string {
 	return fmt.Sprintf("%.1f %%", p)
 }
 
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// short writes a span of time in its largest unit.
-func short(d time.Duration) string {
+// formatSpan writes a span of time in its largest unit.
+func formatSpan(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d >= day:

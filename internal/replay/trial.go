@@ -57,8 +57,8 @@ func (t *trial) noteHeld(l *weir.Limit) bool {
 	return isHeld
 }
 
-// decide decides the request of a line, and reports whether it was refused.
-func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
+// decideLine decides the request of a line, and reports whether it was refused.
+func (t *trial) decideLine(l *accesslog.Line, client uint64) (bool, error) {
 	t.now = max(t.now, l.Time)
 	t.clock.Store(t.now)
 	r := t.request
@@ -76,17 +76,17 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	t.clients.add(client)
+	t.clients.addHash(client)
 	ops := r.Ops()
 	if len(ops) == 0 {
 		t.sum.Unlimited++
 	}
-	t.tally(ops, d)
-	p := t.series.at(t.now)
+	t.tallyOps(ops, d)
+	p := t.series.pointAt(t.now)
 	if !d.Allowed() {
 		p.refused++
 		t.sum.Refused++
-		t.refusedClients.add(client)
+		t.refusedClients.addHash(client)
 		return true, nil
 	}
 	p.allowed++
@@ -99,8 +99,8 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	return false, nil
 }
 
-// tally takes in what each limit said.
-func (t *trial) tally(ops []weir.Op, d weir.Decision) {
+// tallyOps takes in what each limit said.
+func (t *trial) tallyOps(ops []weir.Op, d weir.Decision) {
 	var last *tally
 	for i := range ops {
 		op := &ops[i]
@@ -110,11 +110,11 @@ func (t *trial) tally(ops []weir.Op, d weir.Decision) {
 		}
 		if one != last { // the parts of a limit stand side by side
 			one.met++
-			one.demand.add(hashOf(op.Key), t.now, op.Cost)
+			one.demand.addUnits(hashOf(op.Key), t.now, op.Cost)
 			last = one
 		}
 		if op.Outcome != weir.Uncounted {
-			one.add(op, t.now, op.Decision.Limit == d.Limit)
+			one.addDecision(op, t.now, op.Decision.Limit == d.Limit)
 		}
 	}
 }

@@ -68,13 +68,13 @@ func bloomSize(keys int64, p float64) (size int64, hashes int, err error) {
 // bytes returns the memory of the bits.
 func (b *bloom) bytes() int64 { return int64(len(b.words)) * 8 }
 
-// fill returns the share of bits set, 0 to 1. A filter at its design size is
+// fillShare returns the share of bits set, 0 to 1. A filter at its design size is
 // about half full.
-func (b *bloom) fill() float64 { return float64(b.ones) / float64(b.bits) }
+func (b *bloom) fillShare() float64 { return float64(b.ones) / float64(b.bits) }
 
 // falsePositives returns the share of keys never added for which has would now
 // be true, estimated from the fill: fill to the power of hashes.
-func (b *bloom) falsePositives() float64 { return math.Pow(b.fill(), float64(b.hashes)) }
+func (b *bloom) falsePositives() float64 { return math.Pow(b.fillShare(), float64(b.hashes)) }
 
 // reset forgets every key.
 func (b *bloom) reset() {
@@ -85,9 +85,9 @@ func (b *bloom) reset() {
 	b.ones = 0
 }
 
-func (b *bloom) has(p probe) bool {
+func (b *bloom) contains(p probe) bool {
 	for i := range b.hashes {
-		at := p.bit(i, b.bits)
+		at := p.bitIndex(i, b.bits)
 		if b.words[at/64]&(1<<(at%64)) == 0 {
 			return false
 		}
@@ -95,10 +95,10 @@ func (b *bloom) has(p probe) bool {
 	return true
 }
 
-func (b *bloom) add(p probe) bool {
+func (b *bloom) insertKey(p probe) bool {
 	had := true
 	for i := range b.hashes {
-		at := p.bit(i, b.bits)
+		at := p.bitIndex(i, b.bits)
 		word, bit := &b.words[at/64], uint64(1)<<(at%64)
 		if *word&bit == 0 {
 			*word |= bit

@@ -87,14 +87,14 @@ func (c *CountMin) Width() int { return int(c.mask) + 1 }
 // Bytes returns the memory of the counters.
 func (c *CountMin) Bytes() int64 { return int64(len(c.cells)) * 4 }
 
-// Fill returns the share of counters above zero, 0 to 1.
-func (c *CountMin) Fill() float64 { return float64(c.used) / float64(len(c.cells)) }
+// FillShare returns the share of counters above zero, 0 to 1.
+func (c *CountMin) FillShare() float64 { return float64(c.used) / float64(len(c.cells)) }
 
 // Estimate returns the units of the key with hash h: never fewer than were added.
 func (c *CountMin) Estimate(h uint64) uint64 { return c.estimate(newProbe(h)) }
 
-// Add adds n units to the key with hash h and returns its estimate afterwards.
-func (c *CountMin) Add(h, n uint64) uint64 { return c.add(newProbe(h), n) }
+// AddUnits adds n units to the key with hash h and returns its estimate afterwards.
+func (c *CountMin) AddUnits(h, n uint64) uint64 { return c.addByProbe(newProbe(h), n) }
 
 // Reset forgets every key.
 func (c *CountMin) Reset() {
@@ -112,21 +112,21 @@ func (c *CountMin) estimate(p probe) uint64 {
 		least = min(least, row[p.column(i, c.mask)])
 		row = row[c.mask+1:]
 	}
-	return widen(least)
+	return widenCounter(least)
 }
 
-func (c *CountMin) add(p probe, n uint64) uint64 {
+func (c *CountMin) addByProbe(p probe, n uint64) uint64 {
 	est := c.estimate(p)
 	if est == Saturated || n == 0 {
 		return est
 	}
-	return c.raise(p, est+min(n, math.MaxUint32))
+	return c.raiseCounters(p, est+min(n, math.MaxUint32))
 }
 
-// raise lifts every counter of the key that is below v to v.
+// raiseCounters lifts every counter of the key that is below v to v.
 //
 // Invariant: each counter is at least the units of every key that maps to it.
-func (c *CountMin) raise(p probe, v uint64) uint64 {
+func (c *CountMin) raiseCounters(p probe, v uint64) uint64 {
 	to := uint32(min(v, math.MaxUint32))
 	least := uint32(math.MaxUint32)
 	row := c.cells
@@ -141,11 +141,11 @@ func (c *CountMin) raise(p probe, v uint64) uint64 {
 		least = min(least, *cell)
 		row = row[c.mask+1:]
 	}
-	return widen(least)
+	return widenCounter(least)
 }
 
-// widen turns a full counter into Saturated.
-func widen(cell uint32) uint64 {
+// widenCounter turns a full counter into Saturated.
+func widenCounter(cell uint32) uint64 {
 	if cell == math.MaxUint32 {
 		return Saturated
 	}

@@ -52,7 +52,7 @@ func TestCountMinAgainstExactCounts(t *testing.T) {
 		exact[key] += n
 		units += n
 		rough.each(key, func(cell *uint64) { *cell += n })
-		if got := c.Add(hash(key), n); got != c.Estimate(hash(key)) {
+		if got := c.AddUnits(hash(key), n); got != c.Estimate(hash(key)) {
 			t.Fatalf("Add returned %d, Estimate %d", got, c.Estimate(hash(key)))
 		}
 	}
@@ -84,8 +84,8 @@ func TestCountMinAgainstExactCounts(t *testing.T) {
 	}
 
 	c.Reset()
-	if c.Fill() != 0 {
-		t.Errorf("fill is %v after Reset", c.Fill())
+	if c.FillShare() != 0 {
+		t.Errorf("fill is %v after Reset", c.FillShare())
 	}
 	for key := range exact {
 		if est := c.Estimate(hash(key)); est != 0 {
@@ -98,7 +98,7 @@ func TestCountMinSaturates(t *testing.T) {
 	c, _ := sketch.NewCountMin(3, 64)
 	f := func(n, want uint64) {
 		t.Helper()
-		if got := c.Add(7, n); got != want {
+		if got := c.AddUnits(7, n); got != want {
 			t.Errorf("Add(%d) = %d, want %d", n, got, want)
 		}
 		if got := c.Estimate(7); got != want {

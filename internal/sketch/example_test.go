@@ -58,13 +58,13 @@ func ExampleTAT() {
 	}
 	const interval, burst = 100_000, 5 // µs, units
 	h, now := key("alice"), int64(1_700_000_000_000_000)
-	s := t.Shard(t.Index(h))
+	s := t.Shard(t.ShardIndex(h))
 	for range 6 {
 		s.Lock()
 		tat := max(s.Estimate(h), now) + interval
 		allowed := tat-now <= burst*interval
 		if allowed {
-			s.Raise(h, tat)
+			s.RaiseStamps(h, tat)
 		}
 		s.Unlock()
 		fmt.Print(allowed, " ")
@@ -79,10 +79,10 @@ func ExampleSpaceSaving() {
 		return
 	}
 	for i := range 1000 {
-		top.Add(fmt.Sprint("client-", i%300), 1)
-		top.Add("mallory", 5)
+		top.AddUnits(fmt.Sprint("client-", i%300), 1)
+		top.AddUnits("mallory", 5)
 	}
-	heaviest := top.Top(1)[0]
+	heaviest := top.TopCounters(1)[0]
 	fmt.Println(heaviest.Key, heaviest.Count-heaviest.Error)
 	// Output: mallory 5000
 }

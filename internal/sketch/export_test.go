@@ -12,15 +12,15 @@ func NewBloom(size int64, hashes int) (*Bloom, error) {
 	return &b, nil
 }
 
-func (b *bloom) Has(h uint64) bool { return b.has(newProbe(h)) }
+func (b *bloom) Has(h uint64) bool { return b.contains(newProbe(h)) }
 
-func (b *bloom) Add(h uint64) bool { return b.add(newProbe(h)) }
+func (b *bloom) Add(h uint64) bool { return b.insertKey(newProbe(h)) }
 
 func (b *bloom) Reset() { b.reset() }
 
 func (b *bloom) Bytes() int64 { return b.bytes() }
 
-func (b *bloom) Fill() float64 { return b.fill() }
+func (b *bloom) Fill() float64 { return b.fillShare() }
 
 func (b *bloom) FalsePositives() float64 { return b.falsePositives() }
 
@@ -29,7 +29,7 @@ var (
 	CountMinSize = countMinSize
 )
 
-func (c *CountMin) Raise(h, v uint64) uint64 { return c.raise(newProbe(h), v) }
+func (c *CountMin) Raise(h, v uint64) uint64 { return c.raiseCounters(newProbe(h), v) }
 
 // Index returns which shard holds the key with hash h.
 func (w *Window) Index(h uint64) int { return int(spread(h) >> w.shift) }

@@ -30,21 +30,21 @@ func (g *generation) bytes() int64 { return g.seen.bytes() + g.counts.Bytes() }
 
 // estimate returns the key's units, math.MaxInt64 where the counters are full.
 func (g *generation) estimate(p probe) int64 {
-	if !g.seen.has(p) {
+	if !g.seen.contains(p) {
 		return 0
 	}
 	return oneMore(g.counts.estimate(p))
 }
 
-// add adds n units, at least 1, and returns the estimate afterwards.
-func (g *generation) add(p probe, n int64) int64 {
-	g.units = satAdd(g.units, n)
-	if g.seen.add(p) {
-		g.shared = satAdd(g.shared, n)
-		return oneMore(g.counts.add(p, uint64(n)))
+// addUnits adds n units, at least 1, and returns the estimate afterwards.
+func (g *generation) addUnits(p probe, n int64) int64 {
+	g.units = addSaturated(g.units, n)
+	if g.seen.insertKey(p) {
+		g.shared = addSaturated(g.shared, n)
+		return oneMore(g.counts.addByProbe(p, uint64(n)))
 	}
-	g.shared = satAdd(g.shared, n-1)
-	return oneMore(g.counts.raise(p, uint64(n-1)))
+	g.shared = addSaturated(g.shared, n-1)
+	return oneMore(g.counts.raiseCounters(p, uint64(n-1)))
 }
 
 // oneMore adds the unit of the Bloom filter to an estimate of the counters.
@@ -55,8 +55,8 @@ func oneMore(est uint64) int64 {
 	return int64(est) + 1
 }
 
-// satAdd adds two numbers that are not negative, stopping at the largest.
-func satAdd(a, b int64) int64 {
+// addSaturated adds two numbers that are not negative, stopping at the largest.
+func addSaturated(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

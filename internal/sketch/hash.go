@@ -10,24 +10,24 @@ const golden = 0x9E3779B97F4A7C15
 // in a table of 2^b columns the rows of one key differ even when b is small.
 type probe struct{ start, step uint64 }
 
-func newProbe(h uint64) probe { return probe{start: h, step: mix(h) | 1} }
+func newProbe(h uint64) probe { return probe{start: h, step: mixBits(h) | 1} }
 
 // column reduces the i-th value to a table of mask+1 columns, a power of two.
 func (p probe) column(i int, mask uint64) uint64 {
 	return (p.start + uint64(i)*p.step) & mask
 }
 
-// bit reduces the i-th value to 0..n-1 for any n, without a division.
-func (p probe) bit(i int, n uint64) uint64 {
+// bitIndex reduces the i-th value to 0..n-1 for any n, without a division.
+func (p probe) bitIndex(i int, n uint64) uint64 {
 	hi, _ := bits.Mul64(p.start+uint64(i)*p.step, n)
 	return hi
 }
 
-// mix is a bijection of 64 bits in which every input bit flips each output bit
+// mixBits is a bijection of 64 bits in which every input bit flips each output bit
 // with a chance near one half.
 //
 // Source: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xBF58476D1CE4E5B9
 	x ^= x >> 27

@@ -67,12 +67,12 @@ type WindowOptions struct {
 
 // Check returns the error that NewWindow would, and allocates nothing.
 func (o WindowOptions) Check() error {
-	_, err := o.sized()
+	_, err := o.withDefaults()
 	return err
 }
 
-// sized returns the options with every zero replaced and every value checked.
-func (o WindowOptions) sized() (WindowOptions, error) {
+// withDefaults returns the options with every zero replaced and every value checked.
+func (o WindowOptions) withDefaults() (WindowOptions, error) {
 	if o.Period < 1 {
 		return o, fmt.Errorf("sketch: window of %d µs: set Period to at least 1", o.Period)
 	}

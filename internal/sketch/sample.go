@@ -34,8 +34,8 @@ func makeSample(every int64, room, slots int) sample {
 
 func (s *sample) bytes() int64 { return int64(len(s.hashes)+len(s.counts)) * 8 }
 
-// share returns the share of keys sampled at present.
-func (s *sample) share() float64 { return float64(s.below) / (1 << 32) }
+// sampledShare returns the share of keys sampled at present.
+func (s *sample) sampledShare() float64 { return float64(s.below) / (1 << 32) }
 
 // tracks reports whether the key qualifies. On nearly every call it is all that
 // the sample costs: one multiplication and one comparison.
@@ -43,52 +43,52 @@ func (s *sample) tracks(h uint64) bool { return sampling(h) < s.below }
 
 func sampling(h uint64) uint64 { return uint64(uint32(spread(h) >> 20)) }
 
-// of returns the counts of the i-th key, by slot.
-func (s *sample) of(i int) []int64 { return s.counts[i*s.slots : (i+1)*s.slots] }
+// countsOf returns the counts of the i-th key, by slot.
+func (s *sample) countsOf(i int) []int64 { return s.counts[i*s.slots : (i+1)*s.slots] }
 
-func (s *sample) add(h uint64, slot int, n int64) {
+func (s *sample) addUnits(h uint64, slot int, n int64) {
 	if !s.tracks(h) {
 		return
 	}
-	if count := s.count(h, slot); count != nil {
-		*count = satAdd(*count, n)
+	if count := s.countOfKey(h, slot); count != nil {
+		*count = addSaturated(*count, n)
 	}
 }
 
-// count finds or makes the count of a tracked key, nil if the threshold had to
+// countOfKey finds or makes the count of a tracked key, nil if the threshold had to
 // fall below the key.
-func (s *sample) count(h uint64, slot int) *int64 {
+func (s *sample) countOfKey(h uint64, slot int) *int64 {
 	for i, known := range s.hashes[:s.keys] {
 		if known == h {
-			return &s.of(i)[slot]
+			return &s.countsOf(i)[slot]
 		}
 	}
 	for s.keys == len(s.hashes) && s.below > 0 {
 		s.below /= 2
-		s.keep(func(i int) bool { return s.tracks(s.hashes[i]) })
+		s.keepKeys(func(i int) bool { return s.tracks(s.hashes[i]) })
 	}
 	if !s.tracks(h) {
 		return nil
 	}
 	s.hashes[s.keys] = h
 	s.keys++
-	counts := s.of(s.keys - 1)
+	counts := s.countsOf(s.keys - 1)
 	clear(counts)
 	return &counts[slot]
 }
 
-// forget drops the counts of a slot that is about to be used again.
-func (s *sample) forget(slot int) {
+// forgetSlot drops the counts of a slot that is about to be used again.
+func (s *sample) forgetSlot(slot int) {
 	for i := range s.keys {
-		s.of(i)[slot] = 0
+		s.countsOf(i)[slot] = 0
 	}
 }
 
-// settle frees keys without a unit left and doubles the threshold if there is
+// freeEmptyKeys frees keys without a unit left and doubles the threshold if there is
 // room. Generation g has just begun and is empty.
-func (s *sample) settle(g int64) {
-	s.keep(func(i int) bool {
-		for _, n := range s.of(i) {
+func (s *sample) freeEmptyKeys(g int64) {
+	s.keepKeys(func(i int) bool {
+		for _, n := range s.countsOf(i) {
 			if n != 0 {
 				return true
 			}
@@ -101,8 +101,8 @@ func (s *sample) settle(g int64) {
 	}
 }
 
-// keep moves the keys that stay to the front.
-func (s *sample) keep(stays func(i int) bool) {
+// keepKeys moves the keys that stay to the front.
+func (s *sample) keepKeys(stays func(i int) bool) {
 	n := 0
 	for i := range s.keys {
 		if !stays(i) {
@@ -110,7 +110,7 @@ func (s *sample) keep(stays func(i int) bool) {
 		}
 		if i != n {
 			s.hashes[n] = s.hashes[i]
-			copy(s.of(n), s.of(i))
+			copy(s.countsOf(n), s.countsOf(i))
 		}
 		n++
 	}

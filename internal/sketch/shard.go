@@ -25,20 +25,20 @@ type usage struct {
 	block   int64 // newest generation that must leave for the cost to fit
 }
 
-func (u usage) total() int64 { return satAdd(u.older, u.current) }
+func (u usage) total() int64 { return addSaturated(u.older, u.current) }
 
 // fits reports whether cost more units stay within limit, both not negative.
 func (u usage) fits(cost, limit int64) bool {
 	return cost <= limit && u.total() <= limit-cost
 }
 
-// walk sums the live generations from the newest to the oldest. room is the
+// sumGenerations sums the live generations from the newest to the oldest. room is the
 // limit less the cost: the generation at which the sum first exceeds it is the
 // one whose end a refused cost has to wait for.
 //
 // Generations that now has left behind are skipped and not cleared, so that a
 // peek changes nothing.
-func (s *shard) walk(h uint64, now, room int64) usage {
+func (s *shard) sumGenerations(h uint64, now, room int64) usage {
 	var u usage
 	if !s.started {
 		return u
@@ -52,7 +52,7 @@ func (s *shard) walk(h uint64, now, room int64) usage {
 	blocked := false
 	for i := range live {
 		g := s.newest - i
-		est := s.ring[s.slot(g)].estimate(s.probe(h, g))
+		est := s.ring[s.ringSlot(g)].estimate(s.generationProbe(h, g))
 		if est == 0 {
 			continue
 		}
@@ -62,7 +62,7 @@ func (s *shard) walk(h uint64, now, room int64) usage {
 		if i == 0 {
 			u.current = est
 		} else {
-			u.older = satAdd(u.older, est)
+			u.older = addSaturated(u.older, est)
 		}
 		if !blocked && u.total() > room {
 			blocked, u.block = true, g
@@ -71,44 +71,44 @@ func (s *shard) walk(h uint64, now, room int64) usage {
 	return u
 }
 
-// add puts cost units, at least 1, into the newest generation.
-func (s *shard) add(h uint64, cost int64, u *usage) {
-	slot := s.slot(s.newest)
-	u.current = s.ring[slot].add(s.probe(h, s.newest), cost)
+// addUnits puts cost units, at least 1, into the newest generation.
+func (s *shard) addUnits(h uint64, cost int64, u *usage) {
+	slot := s.ringSlot(s.newest)
+	u.current = s.ring[slot].addUnits(s.generationProbe(h, s.newest), cost)
 	u.last = s.newest
-	s.sample.add(h, slot, cost)
+	s.sample.addUnits(h, slot, cost)
 }
 
-// spent describes a key after its cost was added.
-func (s *shard) spent(u usage, now, limit int64) Decision {
-	return Decision{Allowed: true, Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
+// describeSpent describes a key after its cost was added.
+func (s *shard) describeSpent(u usage, now, limit int64) Decision {
+	return Decision{Allowed: true, Remaining: unitsLeft(limit, u.total()), ResetAfter: s.resetAfter(u, now)}
 }
 
 // describe tells what a cost that adds nothing meets.
 func (s *shard) describe(u usage, now, cost, limit int64) Decision {
-	d := Decision{Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
+	d := Decision{Remaining: unitsLeft(limit, u.total()), ResetAfter: s.resetAfter(u, now)}
 	switch {
 	case cost == 0 || u.fits(cost, limit):
 		d.Allowed = true
 	case cost > limit:
 		d.RetryAfter = Never
 	default:
-		d.RetryAfter = s.leaves(u.block, now)
+		d.RetryAfter = s.timeToLeave(u.block, now)
 	}
 	return d
 }
 
-// reset returns the time until the key's last unit leaves.
-func (s *shard) reset(u usage, now int64) int64 {
+// resetAfter returns the time until the key's last unit leaves.
+func (s *shard) resetAfter(u usage, now int64) int64 {
 	if u.total() == 0 {
 		return 0
 	}
-	return s.leaves(u.last, now)
+	return s.timeToLeave(u.last, now)
 }
 
-// leaves returns the time until generation g is no longer summed: until the
+// timeToLeave returns the time until generation g is no longer summed: until the
 // generation that takes its place in the ring begins.
-func (s *shard) leaves(g, now int64) int64 {
+func (s *shard) timeToLeave(g, now int64) int64 {
 	next := int64(len(s.ring))
 	if g > math.MaxInt64/s.span-next {
 		return math.MaxInt64
@@ -120,9 +120,9 @@ func (s *shard) leaves(g, now int64) int64 {
 	return at - now
 }
 
-// left is limit less used, or 0 if there is none: a limit may have been lowered
+// unitsLeft is limit less used, or 0 if there is none: a limit may have been lowered
 // below what was used.
-func left(limit, used int64) int64 {
+func unitsLeft(limit, used int64) int64 {
 	return max(limit, used) - used
 }
 
@@ -141,15 +141,15 @@ func (s *shard) advance(now int64) {
 	passed := min(uint64(g)-uint64(s.newest), uint64(len(s.ring)))
 	s.newest = g
 	for i := range int64(passed) {
-		slot := s.slot(g - i)
+		slot := s.ringSlot(g - i)
 		s.ring[slot].reset()
-		s.sample.forget(slot)
+		s.sample.forgetSlot(slot)
 	}
-	s.sample.settle(g)
+	s.sample.freeEmptyKeys(g)
 }
 
-// slot returns the place of generation g in the ring.
-func (s *shard) slot(g int64) int {
+// ringSlot returns the place of generation g in the ring.
+func (s *shard) ringSlot(g int64) int {
 	r := g % int64(len(s.ring))
 	if r < 0 {
 		r += int64(len(s.ring))
@@ -157,10 +157,10 @@ func (s *shard) slot(g int64) int {
 	return int(r)
 }
 
-// probe gives a key other positions in every generation, so that a key which
+// generationProbe gives a key other positions in every generation, so that a key which
 // shares all its counters with heavier ones does so for one generation only.
-func (s *shard) probe(h uint64, g int64) probe {
-	return newProbe(mix(h + uint64(g)*golden))
+func (s *shard) generationProbe(h uint64, g int64) probe {
+	return newProbe(mixBits(h + uint64(g)*golden))
 }
 
 // floorDiv divides rounding down, for a positive divisor.

@@ -53,35 +53,35 @@ func NewSpaceSaving[K ID](counters int) (*SpaceSaving[K], error) {
 	}, nil
 }
 
-// Add adds n units to a key; n below 1 adds nothing.
+// AddUnits adds n units to a key; n below 1 adds nothing.
 //
 // A key without a counter takes over the least one and its count, for nobody
 // knows that it was not seen before: it may have had that many units, no more.
-func (s *SpaceSaving[K]) Add(key K, n int64) {
+func (s *SpaceSaving[K]) AddUnits(key K, n int64) {
 	if n < 1 {
 		return
 	}
 	if i, ok := s.index[key]; ok {
-		s.heap[i].Count = satAdd(s.heap[i].Count, n)
-		s.down(i)
+		s.heap[i].Count = addSaturated(s.heap[i].Count, n)
+		s.bubbleDown(i)
 		return
 	}
 	if len(s.heap) < s.room {
 		s.heap = append(s.heap, Counter[K]{Key: key, Count: n})
 		s.index[key] = len(s.heap) - 1
-		s.up(len(s.heap) - 1)
+		s.bubbleUp(len(s.heap) - 1)
 		return
 	}
 	least := s.heap[0].Count
 	delete(s.index, s.heap[0].Key)
-	s.heap[0] = Counter[K]{Key: key, Count: satAdd(least, n), Error: least}
+	s.heap[0] = Counter[K]{Key: key, Count: addSaturated(least, n), Error: least}
 	s.index[key] = 0
-	s.down(0)
+	s.bubbleDown(0)
 }
 
-// Top returns the k counters with the largest counts, the largest first, equal
+// TopCounters returns the k counters with the largest counts, the largest first, equal
 // ones in the order of their keys.
-func (s *SpaceSaving[K]) Top(k int) []Counter[K] {
+func (s *SpaceSaving[K]) TopCounters(k int) []Counter[K] {
 	all := slices.Clone(s.heap)
 	slices.SortFunc(all, heavier[K])
 	return all[:min(max(k, 0), len(all))]
@@ -91,18 +91,18 @@ func heavier[K ID](a, b Counter[K]) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
 }
 
-func (s *SpaceSaving[K]) up(i int) {
+func (s *SpaceSaving[K]) bubbleUp(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if s.heap[parent].Count <= s.heap[i].Count {
 			return
 		}
-		s.swap(i, parent)
+		s.swapCounters(i, parent)
 		i = parent
 	}
 }
 
-func (s *SpaceSaving[K]) down(i int) {
+func (s *SpaceSaving[K]) bubbleDown(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(s.heap) {
@@ -114,12 +114,12 @@ func (s *SpaceSaving[K]) down(i int) {
 		if s.heap[i].Count <= s.heap[child].Count {
 			return
 		}
-		s.swap(i, child)
+		s.swapCounters(i, child)
 		i = child
 	}
 }
 
-func (s *SpaceSaving[K]) swap(i, j int) {
+func (s *SpaceSaving[K]) swapCounters(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
 	s.index[s.heap[i].Key], s.index[s.heap[j].Key] = i, j
 }

@@ -27,7 +27,7 @@ func checkSummary[K sketch.ID](t *testing.T, s *sketch.SpaceSaving[K], exact map
 	}
 	most := total / int64(counters)
 	kept := map[K]bool{}
-	top := s.Top(counters)
+	top := s.TopCounters(counters)
 	for i, c := range top {
 		kept[c.Key] = true
 		if n := exact[c.Key]; c.Count < n || c.Count-c.Error > n {
@@ -57,7 +57,7 @@ func TestSpaceSavingBound(t *testing.T) {
 		exact := map[uint64]int64{}
 		for range 50_000 {
 			key, n := next()
-			s.Add(key, n)
+			s.AddUnits(key, n)
 			exact[key] += n
 		}
 		checkSummary(t, s, exact, counters)
@@ -78,20 +78,20 @@ func TestSpaceSavingEdges(t *testing.T) {
 		}
 	}
 	s := summary[string](t, 2)
-	s.Add("a", 0)
-	s.Add("a", -4)
-	if len(s.Top(1)) != 0 {
+	s.AddUnits("a", 0)
+	s.AddUnits("a", -4)
+	if len(s.TopCounters(1)) != 0 {
 		t.Error("a cost below 1 took a counter")
 	}
-	s.Add("a", math.MaxInt64)
-	s.Add("a", math.MaxInt64)
-	s.Add("b", 1)
-	s.Add("c", 2)
+	s.AddUnits("a", math.MaxInt64)
+	s.AddUnits("a", math.MaxInt64)
+	s.AddUnits("b", 1)
+	s.AddUnits("c", 2)
 	want := "[{a 9223372036854775807 0} {c 3 1}]"
-	if got := fmt.Sprint(s.Top(9)); got != want {
+	if got := fmt.Sprint(s.TopCounters(9)); got != want {
 		t.Errorf("Top = %s, want %s", got, want)
 	}
-	if got := s.Top(-1); len(got) != 0 {
+	if got := s.TopCounters(-1); len(got) != 0 {
 		t.Errorf("Top(-1) = %v", got)
 	}
 }

@@ -59,7 +59,7 @@ func (w *Window) Stats(now int64) Stats {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.mu.Lock()
-		s.load(&st, now)
+		s.addToStats(&st, now)
 		errors += s.measure(&st, now)
 		s.mu.Unlock()
 	}
@@ -69,9 +69,9 @@ func (w *Window) Stats(now int64) Stats {
 	return st
 }
 
-// oldest returns the oldest generation live at now. Generations from it to
+// oldestLive returns the oldest generation live at now. Generations from it to
 // newest are live: none if it is later.
-func (s *shard) oldest(now int64) int64 {
+func (s *shard) oldestLive(now int64) int64 {
 	generations := int64(len(s.ring))
 	newest := max(s.newest, floorDiv(now, s.span))
 	if newest < math.MinInt64+generations {
@@ -80,28 +80,28 @@ func (s *shard) oldest(now int64) int64 {
 	return newest - generations + 1
 }
 
-// load adds what the shard holds at now. Requires: the shard is locked.
-func (s *shard) load(st *Stats, now int64) {
-	st.SampleShare = min(st.SampleShare, s.sample.share())
+// addToStats adds what the shard holds at now. Requires: the shard is locked.
+func (s *shard) addToStats(st *Stats, now int64) {
+	st.SampleShare = min(st.SampleShare, s.sample.sampledShare())
 	if !s.started {
 		return
 	}
 	var shared int64
 	live, used := 0, 0
-	for g := s.newest; g >= s.oldest(now) && live < len(s.ring); g-- {
-		gen := &s.ring[s.slot(g)]
+	for g := s.newest; g >= s.oldestLive(now) && live < len(s.ring); g-- {
+		gen := &s.ring[s.ringSlot(g)]
 		live++
 		if gen.units > 0 {
 			used++
 		}
-		st.Units = satAdd(st.Units, gen.units)
-		shared = satAdd(shared, gen.shared)
-		st.CounterFill = max(st.CounterFill, gen.counts.Fill())
-		if fill := gen.seen.fill(); fill > st.BloomFill {
+		st.Units = addSaturated(st.Units, gen.units)
+		shared = addSaturated(shared, gen.shared)
+		st.CounterFill = max(st.CounterFill, gen.counts.FillShare())
+		if fill := gen.seen.fillShare(); fill > st.BloomFill {
 			st.BloomFill, st.BloomExpected = fill, gen.seen.falsePositives()
 		}
 	}
-	st.CounterUnits = satAdd(st.CounterUnits, shared)
+	st.CounterUnits = addSaturated(st.CounterUnits, shared)
 	bound := math.E*float64(shared)/float64(s.ring[0].counts.Width()) + float64(used)
 	st.Bound = max(st.Bound, bound)
 }
@@ -109,18 +109,18 @@ func (s *shard) load(st *Stats, now int64) {
 // measure compares the sampled keys at now with their estimates and returns the
 // sum of errors. Requires: the shard is locked.
 func (s *shard) measure(st *Stats, now int64) (errors float64) {
-	from := max(s.oldest(now), s.sample.exact)
+	from := max(s.oldestLive(now), s.sample.exact)
 	for i, h := range s.sample.hashes[:s.sample.keys] {
-		counts := s.sample.of(i)
+		counts := s.sample.countsOf(i)
 		var exact, estimate int64
 		trials, wrong := 0, 0
 		for g, n := s.newest, 0; g >= from && n < len(s.ring); g, n = g-1, n+1 {
-			slot, p := s.slot(g), s.probe(h, g)
-			exact = satAdd(exact, counts[slot])
-			estimate = satAdd(estimate, s.ring[slot].estimate(p))
+			slot, p := s.ringSlot(g), s.generationProbe(h, g)
+			exact = addSaturated(exact, counts[slot])
+			estimate = addSaturated(estimate, s.ring[slot].estimate(p))
 			if counts[slot] == 0 {
 				trials++
-				if s.ring[slot].seen.has(p) {
+				if s.ring[slot].seen.contains(p) {
 					wrong++
 				}
 			}

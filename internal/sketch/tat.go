@@ -69,8 +69,8 @@ func (t *TAT) Bytes() int64 {
 	return int64(len(t.shards)) * int64(len(t.shards[0].stamps)) * 8
 }
 
-// Index returns which shard, 0 to Shards-1, holds the key with hash h.
-func (t *TAT) Index(h uint64) int { return int(spread(h) >> t.shift) }
+// ShardIndex returns which shard, 0 to Shards-1, holds the key with hash h.
+func (t *TAT) ShardIndex(h uint64) int { return int(spread(h) >> t.shift) }
 
 // Shard returns the i-th shard.
 func (t *TAT) Shard(i int) *TATShard { return &t.shards[i] }
@@ -103,9 +103,9 @@ func (s *TATShard) Estimate(h uint64) int64 {
 	return least
 }
 
-// Raise makes the estimate of the key with hash h at least v, changing only the
+// RaiseStamps makes the estimate of the key with hash h at least v, changing only the
 // stamps that are earlier. Requires: the shard is locked.
-func (s *TATShard) Raise(h uint64, v int64) {
+func (s *TATShard) RaiseStamps(h uint64, v int64) {
 	p := newProbe(h)
 	row := s.stamps
 	for i := 0; len(row) > 0; i++ {

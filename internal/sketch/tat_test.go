@@ -20,29 +20,29 @@ func arrivals(t testing.TB, depth, width int) *sketch.TAT {
 }
 
 func estimate(s *sketch.TAT, h uint64) int64 {
-	shard := s.Shard(s.Index(h))
+	shard := s.Shard(s.ShardIndex(h))
 	shard.Lock()
 	defer shard.Unlock()
 	return shard.Estimate(h)
 }
 
 func raise(s *sketch.TAT, h uint64, v int64) {
-	shard := s.Shard(s.Index(h))
+	shard := s.Shard(s.ShardIndex(h))
 	shard.Lock()
 	defer shard.Unlock()
-	shard.Raise(h, v)
+	shard.RaiseStamps(h, v)
 }
 
 // take decides one cost by the generic cell rate algorithm on the sketch.
 func take(s *sketch.TAT, h uint64, now, interval, burst int64) bool {
-	shard := s.Shard(s.Index(h))
+	shard := s.Shard(s.ShardIndex(h))
 	shard.Lock()
 	defer shard.Unlock()
 	tat := max(shard.Estimate(h), now) + interval
 	if tat-now > burst*interval {
 		return false
 	}
-	shard.Raise(h, tat)
+	shard.RaiseStamps(h, tat)
 	return true
 }
 
@@ -187,11 +187,11 @@ func TestPlainSketchesDoNotAllocate(t *testing.T) {
 		}
 	}
 	c, _ := sketch.NewCountMin(4, 1024)
-	f("CountMin", func(h uint64) { c.Add(h, 2); c.Raise(h, 3); c.Estimate(h) })
+	f("CountMin", func(h uint64) { c.AddUnits(h, 2); c.Raise(h, 3); c.Estimate(h) })
 	b, _ := sketch.NewBloom(4096, 7)
 	f("Bloom", func(h uint64) { b.Add(h); b.Has(h) })
 	s := arrivals(t, 4, 1024)
 	f("TAT", func(h uint64) { take(s, h, second, 10, 10) })
 	top := summary[uint64](t, 64)
-	f("SpaceSaving", func(h uint64) { top.Add(h, 1); top.Add(h%50, 1) })
+	f("SpaceSaving", func(h uint64) { top.AddUnits(h, 1); top.AddUnits(h%50, 1) })
 }

@@ -56,7 +56,7 @@ type Window struct {
 // NewWindow returns an empty window, or an error that says which option cannot be
 // met and what to do.
 func NewWindow(o WindowOptions) (*Window, error) {
-	o, err := o.sized()
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -74,27 +74,27 @@ func NewWindow(o WindowOptions) (*Window, error) {
 		s.ring = make([]generation, o.SubWindows+1)
 		for g := range s.ring {
 			s.ring[g] = generation{
-				seen:   makeBloom(share(o.BloomBits, o.Shards), o.BloomHashes),
+				seen:   makeBloom(perShard(o.BloomBits, o.Shards), o.BloomHashes),
 				counts: makeCountMin(o.Depth, o.Width/o.Shards),
 			}
 			w.bytes += s.ring[g].bytes()
 		}
 		if o.SampleEvery > 0 {
-			s.sample = makeSample(o.SampleEvery, int(share(int64(o.SampleKeys), o.Shards)), len(s.ring))
+			s.sample = makeSample(o.SampleEvery, int(perShard(int64(o.SampleKeys), o.Shards)), len(s.ring))
 			w.bytes += s.sample.bytes()
 		}
 	}
 	return w, nil
 }
 
-// share divides n over shards, rounding up.
-func share(n int64, shards int) int64 { return (n + int64(shards) - 1) / int64(shards) }
+// perShard divides n over shards, rounding up.
+func perShard(n int64, shards int) int64 { return (n + int64(shards) - 1) / int64(shards) }
 
 // Bytes returns the memory of the window, which never changes.
 func (w *Window) Bytes() int64 { return w.bytes }
 
-// Over reports whether units were added and none of them counts at now any more.
-func (w *Window) Over(now int64) bool {
+// IsExpired reports whether units were added and none of them counts at now any more.
+func (w *Window) IsExpired(now int64) bool {
 	started := false
 	for i := range w.shards {
 		s := &w.shards[i]
@@ -109,8 +109,8 @@ func (w *Window) Over(now int64) bool {
 	return started
 }
 
-// lock returns the shard of the key with hash h, locked.
-func (w *Window) lock(h uint64) *shard {
+// lockShard returns the shard of the key with hash h, locked.
+func (w *Window) lockShard(h uint64) *shard {
 	s := &w.shards[spread(h)>>w.shift]
 	s.mu.Lock()
 	return s
@@ -120,8 +120,8 @@ func (w *Window) lock(h uint64) *shard {
 // now: never fewer than were admitted in the period that ends now, and
 // math.MaxInt64 where counters are full. It changes nothing.
 func (w *Window) Estimate(h uint64, now int64) int64 {
-	s := w.lock(h)
-	u := s.walk(h, now, math.MaxInt64)
+	s := w.lockShard(h)
+	u := s.sumGenerations(h, now, math.MaxInt64)
 	s.mu.Unlock()
 	return u.total()
 }
@@ -129,8 +129,8 @@ func (w *Window) Estimate(h uint64, now int64) int64 {
 // Peek answers what Spend would, and changes nothing.
 func (w *Window) Peek(h uint64, now, cost, limit int64) Decision {
 	cost, limit = max(cost, 0), max(limit, 0)
-	s := w.lock(h)
-	d := s.describe(s.walk(h, now, limit-cost), now, cost, limit)
+	s := w.lockShard(h)
+	d := s.describe(s.sumGenerations(h, now, limit-cost), now, cost, limit)
 	s.mu.Unlock()
 	return d
 }
@@ -141,13 +141,13 @@ func (w *Window) Peek(h uint64, now, cost, limit int64) Decision {
 // from call to call; the theorem then holds for the largest.
 func (w *Window) Spend(h uint64, now, cost, limit int64) Decision {
 	cost, limit = max(cost, 0), max(limit, 0)
-	s := w.lock(h)
+	s := w.lockShard(h)
 	s.advance(now)
-	u := s.walk(h, now, limit-cost)
+	u := s.sumGenerations(h, now, limit-cost)
 	var d Decision
 	if cost > 0 && u.fits(cost, limit) {
-		s.add(h, cost, &u)
-		d = s.spent(u, now, limit)
+		s.addUnits(h, cost, &u)
+		d = s.describeSpent(u, now, limit)
 	} else {
 		d = s.describe(u, now, cost, limit)
 	}
@@ -159,13 +159,13 @@ func (w *Window) Spend(h uint64, now, cost, limit int64) Decision {
 // It is for costs known after the answer.
 func (w *Window) Force(h uint64, now, cost, limit int64) Decision {
 	cost, limit = max(cost, 0), max(limit, 0)
-	s := w.lock(h)
+	s := w.lockShard(h)
 	s.advance(now)
-	u := s.walk(h, now, 0)
+	u := s.sumGenerations(h, now, 0)
 	if cost > 0 {
-		s.add(h, cost, &u)
+		s.addUnits(h, cost, &u)
 	}
-	d := s.spent(u, now, limit)
+	d := s.describeSpent(u, now, limit)
 	s.mu.Unlock()
 	return d
 }

@@ -60,8 +60,8 @@ func TestUnfollowedAllocatesNothing(t *testing.T) {
 	tel := open(t, telemetry.Options{Endpoint: otlptest.New().HTTP(t)})
 	w := deaf{make(http.Header)}
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	h := tel.HTTP(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, nothing)
-	around := tel.GRPC(fromMetadata)
+	h := tel.TraceHTTP(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, nothing)
+	around := tel.TraceGRPC(fromMetadata)
 	info := &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}
 	next := func(context.Context, any) (any, error) { return nil, nil }
 	store := memory.New(memory.Options{})
@@ -88,7 +88,7 @@ func TestUnfollowedAllocatesNothing(t *testing.T) {
 
 type key struct{}
 
-// fromMetadata is as grpcserver.Header, of calls that no server has made.
+// fromMetadata is as grpcserver.HeaderValues, of calls that no server has made.
 func fromMetadata(ctx context.Context, name string) []string {
 	md, _ := ctx.Value(key{}).(metadata.MD)
 	return md[name]
@@ -99,7 +99,7 @@ func BenchmarkHTTP(b *testing.B) {
 	tel := open(b, telemetry.Options{Endpoint: otlptest.New().HTTP(b), MaxTraces: 1 << 40})
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	w := deaf{make(http.Header)}
-	followed := tel.HTTP(telemetry.HTTPOptions{Frontend: "httpapi"}, nothing)
+	followed := tel.TraceHTTP(telemetry.HTTPOptions{Frontend: "httpapi"}, nothing)
 	for _, c := range []struct {
 		name, parent string
 		h            http.Handler
@@ -147,7 +147,7 @@ func BenchmarkDecide(b *testing.B) {
 					_, _ = lim.Take(ctx, "k", 1)
 				}
 			})
-			tel.HTTP(telemetry.HTTPOptions{}, loop).ServeHTTP(deaf{make(http.Header)}, request(c.parent))
+			tel.TraceHTTP(telemetry.HTTPOptions{}, loop).ServeHTTP(deaf{make(http.Header)}, request(c.parent))
 		})
 	}
 }

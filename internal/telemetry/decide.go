@@ -22,14 +22,14 @@ func (t *Telemetry) Begin(ctx context.Context, r *weir.Request) (context.Context
 	if !follows(ctx) {
 		return ctx, nil
 	}
-	return t.decide(ctx, r)
+	return t.beginSpan(ctx, r)
 }
 
 var _ weir.Tracer = (*Telemetry)(nil)
 
-// decide is apart so that its closure costs requests nothing that are not followed.
-func (t *Telemetry) decide(ctx context.Context, r *weir.Request) (context.Context, func(weir.Decision, error)) {
-	ctx, span := t.tracer.Start(ctx, "ratelimit.decide", trace.WithAttributes(word("ratelimit.domain", r.Domain)))
+// beginSpan is apart so that its closure costs requests nothing that are not followed.
+func (t *Telemetry) beginSpan(ctx context.Context, r *weir.Request) (context.Context, func(weir.Decision, error)) {
+	ctx, span := t.tracer.Start(ctx, "ratelimit.decide", trace.WithAttributes(textAttribute("ratelimit.domain", r.Domain)))
 	if t.opt.Store != "" {
 		span.SetAttributes(attribute.String("ratelimit.store", t.opt.Store))
 	}
@@ -66,9 +66,9 @@ func (t *Telemetry) attributes(r *weir.Request, d weir.Decision) []attribute.Key
 			break
 		}
 	}
-	out = append(out, word("ratelimit.limit", l.Name), attribute.Int64("ratelimit.remaining", d.Remaining))
-	if s, ok := t.names.find(l); ok {
-		out = append(out, word("ratelimit.rule", s.Rule))
+	out = append(out, textAttribute("ratelimit.limit", l.Name), attribute.Int64("ratelimit.remaining", d.Remaining))
+	if s, ok := t.names.findRef(l); ok {
+		out = append(out, textAttribute("ratelimit.rule", s.Rule))
 	}
 	if d.RetryAfter > 0 {
 		out = append(out, attribute.Float64("ratelimit.retry_after", d.RetryAfter.Seconds()))
@@ -79,9 +79,9 @@ func (t *Telemetry) attributes(r *weir.Request, d weir.Decision) []attribute.Key
 	return out
 }
 
-// word is an attribute whose value somebody has written. A span with other than
+// textAttribute is an attribute whose value somebody has written. A span with other than
 // UTF-8 cannot be sent, nor can those that would go with it.
-func word(key, s string) attribute.KeyValue {
+func textAttribute(key, s string) attribute.KeyValue {
 	const most = 256
 	return attribute.String(key, strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD"))
 }
@@ -136,7 +136,7 @@ type names struct {
 // rules may have been reloaded, or it may be one that nobody lists.
 const remake = time.Second
 
-func (n *names) find(l *weir.Limit) (limits.Ref, bool) {
+func (n *names) findRef(l *weir.Limit) (limits.Ref, bool) {
 	if n.list == nil {
 		return limits.Ref{}, false
 	}

@@ -17,21 +17,21 @@ type plan struct {
 	url string
 }
 
-// plan says what is sent, and how, by the options and the environment.
-func (opt *Options) plan() (traces, metrics plan) {
+// planSignals says what is sent, and how, by the options and the environment.
+func (opt *Options) planSignals() (traces, metrics plan) {
 	if strings.EqualFold(strings.TrimSpace(opt.Getenv("OTEL_SDK_DISABLED")), "true") {
 		return plan{}, plan{}
 	}
-	traces = opt.signal("TRACES", "/v1/traces", opt.NoTraces)
-	metrics = opt.signal("METRICS", "/v1/metrics", opt.NoMetrics)
+	traces = opt.planSignal("TRACES", "/v1/traces", opt.NoTraces)
+	metrics = opt.planSignal("METRICS", "/v1/metrics", opt.NoMetrics)
 	if sampler := opt.Getenv("OTEL_TRACES_SAMPLER"); traces.on && sampler != "" && sampler != "parentbased_always_off" {
 		opt.Log.Warn("OTEL_TRACES_SAMPLER ignored: requests are traced if the caller's trace is sampled", "value", sampler)
 	}
 	return traces, metrics
 }
 
-// signal is plan for one of the two.
-func (opt *Options) signal(name, path string, no bool) plan {
+// planSignal is plan for one of the two.
+func (opt *Options) planSignal(name, path string, no bool) plan {
 	switch exporter := strings.TrimSpace(opt.Getenv("OTEL_" + name + "_EXPORTER")); exporter {
 	case "", "otlp":
 	case "none":

@@ -46,7 +46,7 @@ func TestPlan(t *testing.T) {
 			var said strings.Builder
 			c.opt.Log = slog.New(slog.NewTextHandler(&said, nil))
 			c.opt.Getenv = func(name string) string { return c.env[name] }
-			gotTraces, gotMetrics := c.opt.plan()
+			gotTraces, gotMetrics := c.opt.planSignals()
 			if gotTraces != c.traces || gotMetrics != c.metrics {
 				t.Errorf("got %+v and %+v, want %+v and %+v", gotTraces, gotMetrics, c.traces, c.metrics)
 			}

@@ -125,7 +125,7 @@ func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 	} else {
 		s.queue.sent.Add(uint64(n))
 	}
-	s.exports.note(err)
+	s.exports.noteExport(err)
 	return nil
 }
 
@@ -168,7 +168,7 @@ type metricExporter struct {
 
 // Export implements sdkmetric.Exporter.
 func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
-	e.exports.note(e.Exporter.Export(ctx, m))
+	e.exports.noteExport(e.Exporter.Export(ctx, m))
 	return nil
 }
 
@@ -183,8 +183,8 @@ func newExports(signal string, log *slog.Logger) *exports {
 	return &exports{outage: faults.NewOutage(log, "telemetry export failed; will retry, decisions are not affected", "telemetry export recovered", "signal", signal)}
 }
 
-// note is told of every export.
-func (e *exports) note(err error) {
+// noteExport is told of every export.
+func (e *exports) noteExport(err error) {
 	if err != nil {
 		e.failed.Add(1)
 		e.outage.Failed(err)

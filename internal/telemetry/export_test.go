@@ -31,13 +31,13 @@ func TestFamilyCollectorOutageIsToldOnce(t *testing.T) {
 			failed := uint64(0)
 			for outage := range 4 {
 				for range 1 + rng.IntN(100) {
-					e.note(errors.New("connection refused"))
+					e.noteExport(errors.New("connection refused"))
 					failed++
 					time.Sleep(time.Duration(1+rng.IntN(10_000)) * time.Millisecond)
 				}
 				lines(2*outage+1, "ERROR", "decisions are not affected")
 				for range 1 + rng.IntN(5) {
-					e.note(nil)
+					e.noteExport(nil)
 				}
 				lines(2*outage+2, "INFO", "after=")
 				time.Sleep(time.Minute)

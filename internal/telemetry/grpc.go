@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// GRPC returns what puts a span around each call whose trace is sampled, nil if
+// TraceGRPC returns what puts a span around each call whose trace is sampled, nil if
 // there are no spans. header returns the values of a field that came with a call, by
 // its name in lower case.
 //
 // otelgrpc is a handler of grpc's statistics. As a server's own it would cost every
 // call, so it is told here of those that are followed alone.
-func (t *Telemetry) GRPC(header func(ctx context.Context, name string) []string) grpc.UnaryServerInterceptor {
+func (t *Telemetry) TraceGRPC(header func(ctx context.Context, name string) []string) grpc.UnaryServerInterceptor {
 	if !t.Tracing() {
 		return nil
 	}
@@ -29,12 +29,12 @@ func (t *Telemetry) GRPC(header func(ctx context.Context, name string) []string)
 		if p := header(ctx, "traceparent"); len(p) != 1 || !sampled(p[0]) {
 			return next(ctx, req)
 		}
-		return follow(ctx, req, info, next, spans)
+		return followCall(ctx, req, info, next, spans)
 	}
 }
 
-// follow is apart so that what it defers costs calls nothing that are not followed.
-func follow(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler, spans stats.Handler) (any, error) {
+// followCall is apart so that what it defers costs calls nothing that are not followed.
+func followCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler, spans stats.Handler) (any, error) {
 	ctx = spans.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: info.FullMethod})
 	// A panic is answered so, further out.
 	end := &stats.End{Error: status.Error(codes.Internal, "")}

@@ -52,9 +52,9 @@ type HTTPOptions struct {
 	Pass bool
 }
 
-// HTTP returns next with a span around each request whose trace is sampled. Others
+// TraceHTTP returns next with a span around each request whose trace is sampled. Others
 // go straight to it.
-func (t *Telemetry) HTTP(opt HTTPOptions, next http.Handler) http.Handler {
+func (t *Telemetry) TraceHTTP(opt HTTPOptions, next http.Handler) http.Handler {
 	if !t.Tracing() {
 		return next
 	}
@@ -119,7 +119,7 @@ type budget struct {
 
 // ShouldSample implements sdktrace.Sampler.
 func (b *budget) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	if b.take() {
+	if b.takeSpan() {
 		return sdktrace.AlwaysSample().ShouldSample(p)
 	}
 	return sdktrace.NeverSample().ShouldSample(p)
@@ -128,7 +128,7 @@ func (b *budget) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 // Description implements sdktrace.Sampler.
 func (b *budget) Description() string { return "so many a second" }
 
-func (b *budget) take() bool {
+func (b *budget) takeSpan() bool {
 	now := time.Now().Unix()
 	if was := b.second.Load(); was != now && b.second.CompareAndSwap(was, now) {
 		b.taken.Store(0)

@@ -36,7 +36,7 @@ func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error
 		s.Scope.Name = scope
 		for j := range s.Metrics {
 			m := &s.Metrics[j]
-			m.Unit = unit(m.Name)
+			m.Unit = metricUnit(m.Name)
 			m.Data = relabel(m.Data, present)
 			if alike, ok := semantic(*m); ok {
 				s.Metrics = append(s.Metrics, alike)
@@ -46,8 +46,8 @@ func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error
 	return scopes, err
 }
 
-// unit returns the UCUM unit that a metric's name ends with, empty for none.
-func unit(name string) string {
+// metricUnit returns the UCUM unit that a metric's name ends with, empty for none.
+func metricUnit(name string) string {
 	switch name = strings.TrimSuffix(name, "_total"); {
 	case strings.HasSuffix(name, "_seconds"), strings.HasSuffix(name, ".duration"):
 		return "s"

@@ -97,7 +97,7 @@ type Telemetry struct {
 // if neither does. It connects in the background. The caller must Close it.
 func New(opt Options) (*Telemetry, error) {
 	opt = opt.orDefaults()
-	traces, metrics := opt.plan()
+	traces, metrics := opt.planSignals()
 	metrics.on = metrics.on && opt.Gather != nil
 	if !traces.on && !metrics.on {
 		return nil, nil
@@ -141,7 +141,7 @@ func (opt Options) orDefaults() Options {
 func (opt Options) Enabled() bool {
 	opt.Log = nil
 	opt = opt.orDefaults()
-	traces, metrics := opt.plan()
+	traces, metrics := opt.planSignals()
 	return traces.on || metrics.on
 }
 

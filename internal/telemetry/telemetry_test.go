@@ -128,7 +128,7 @@ func TestSpans(t *testing.T) {
 			url := col.Serve(t, protocol)
 			tel := open(t, telemetry.Options{Endpoint: url, Protocol: protocol, Limits: series, Store: "memory", Version: "v9"})
 			_, h := decider(t, tel, "shop")
-			h = tel.HTTP(telemetry.HTTPOptions{Frontend: "httpapi", Route: func(*http.Request) string { return "/check" }}, h)
+			h = tel.TraceHTTP(telemetry.HTTPOptions{Frontend: "httpapi", Route: func(*http.Request) string { return "/check" }}, h)
 			for range 3 {
 				ask(h, sampled)
 			}
@@ -217,7 +217,7 @@ func TestPass(t *testing.T) {
 	col := otlptest.New()
 	tel := open(t, telemetry.Options{Endpoint: col.HTTP(t)})
 	var got []string
-	h := tel.HTTP(telemetry.HTTPOptions{Pass: true}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := tel.TraceHTTP(telemetry.HTTPOptions{Pass: true}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		got = r.Header["Traceparent"]
 	}))
 	ask(h, unsampled)
@@ -241,7 +241,7 @@ func tells(s *tracepb.Span) bool {
 func TestFollowedResponses(t *testing.T) {
 	fast(t)
 	tel := open(t, telemetry.Options{Endpoint: otlptest.New().HTTP(t)})
-	srv := httptest.NewServer(tel.HTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	srv := httptest.NewServer(tel.TraceHTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c := http.NewResponseController(w)
 		_, writes := w.(io.ReaderFrom)
 		err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(), c.Flush())
@@ -287,7 +287,7 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	aborted := false
-	h := tel.HTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := tel.TraceHTTP(telemetry.HTTPOptions{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if aborted {
 			panic(secretKey)
 		}
@@ -325,7 +325,7 @@ func TestWords(t *testing.T) {
 	col := otlptest.New()
 	tel := open(t, telemetry.Options{Endpoint: col.HTTP(t)})
 	_, h := decider(t, tel, "a\xff"+strings.Repeat("b", 1000))
-	ask(tel.HTTP(telemetry.HTTPOptions{}, h), sampled)
+	ask(tel.TraceHTTP(telemetry.HTTPOptions{}, h), sampled)
 	servertest.Await(t, "two spans", func() bool { return len(col.Spans()) == 2 })
 	domain := otlptest.Attributes(col.Span(nil, "ratelimit.decide").Attributes)["ratelimit.domain"].(string)
 	if !strings.HasPrefix(domain, "a\uFFFDb") || len(domain) > 300 {
@@ -356,7 +356,7 @@ func TestGRPC(t *testing.T) {
 	col := otlptest.New()
 	tel := open(t, telemetry.Options{Endpoint: col.GRPC(t), Protocol: telemetry.ProtocolGRPC, Store: "memory"})
 	lim, _ := decider(t, tel, "shop")
-	srv, err := grpcserver.New(grpcserver.Options{Unary: []grpc.UnaryServerInterceptor{tel.GRPC(grpcserver.Header)}})
+	srv, err := grpcserver.New(grpcserver.Options{Unary: []grpc.UnaryServerInterceptor{tel.TraceGRPC(grpcserver.HeaderValues)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestStalledCollector(t *testing.T) {
 	col.Stall()
 	tel := open(t, telemetry.Options{Endpoint: url, Log: slog.New(slog.NewTextHandler(&said, nil))})
 	_, h := decider(t, tel, "shop")
-	h = tel.HTTP(telemetry.HTTPOptions{}, h)
+	h = tel.TraceHTTP(telemetry.HTTPOptions{}, h)
 	// Two spans each. Nothing here waits for the collector, or this would not end.
 	const requests = 500
 	for range requests {
@@ -448,7 +448,7 @@ func TestMaxTraces(t *testing.T) {
 	fast(t)
 	col := otlptest.New()
 	tel := open(t, telemetry.Options{Endpoint: col.HTTP(t), MaxTraces: 5})
-	h := tel.HTTP(telemetry.HTTPOptions{}, http.NotFoundHandler())
+	h := tel.TraceHTTP(telemetry.HTTPOptions{}, http.NotFoundHandler())
 	began := time.Now()
 	const requests = 200
 	for range requests {

@@ -147,7 +147,7 @@ func (all stacks) beyond(before stacks) string {
 // runs: a node listens before the last of them begins, long before on a busy machine.
 func (s *node) awaitStart(t *testing.T) {
 	t.Helper()
-	last := []string{"event.(*outbox).run", "retention.(*Sweeper).KeepTidy"}
+	last := []string{"event.(*outbox).sendUntilEnd", "retention.(*Sweeper).KeepTidy"}
 	if s.Listening("grpc") != "" {
 		last = append(last, "grpc.(*Server).Serve") // after its workers
 	}

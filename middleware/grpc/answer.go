@@ -29,8 +29,8 @@ const (
 // header field.
 const maxViolations = 4
 
-// refuse returns the status of a call that the limits do not let through.
-func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
+// refusalStatus returns the status of a call that the limits do not let through.
+func (v *visit) refusalStatus(r *weir.Request, d weir.Decision) error {
 	d.RetryAfter = answer.Wait(r.Ops(), d)
 	md := v.fields(r, d)
 	// Source: gRFC A6. Negative: do not retry.
@@ -39,7 +39,7 @@ func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
 		pushback = int64((d.RetryAfter + time.Millisecond - 1) / time.Millisecond)
 	}
 	md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(pushback, 10)}
-	v.send(md)
+	v.sendTrailer(md)
 	st := status.New(codes.ResourceExhausted, answer.Detail(r.Ops(), d))
 	if full, err := st.WithDetails(details(r, d)...); err == nil { // never of a status that is no OK
 		st = full
@@ -126,7 +126,7 @@ func statusOf(c codes.Code) int {
 // writeTrailers writes what the limits said into the trailer.
 func (v *visit) writeTrailers(r *weir.Request, d weir.Decision) {
 	if d.Limit != nil {
-		v.send(v.fields(r, d))
+		v.sendTrailer(v.fields(r, d))
 	}
 }
 
@@ -140,6 +140,6 @@ func (v *visit) fields(r *weir.Request, d weir.Decision) metadata.MD {
 	return md
 }
 
-// send adds to the trailer. It fails where there is no call, as in tests of
+// sendTrailer adds to the trailer. It fails where there is no call, as in tests of
 // handlers, and nobody to be told.
-func (v *visit) send(md metadata.MD) { _ = v.trailer(md) }
+func (v *visit) sendTrailer(md metadata.MD) { _ = v.trailer(md) }

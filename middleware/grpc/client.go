@@ -110,7 +110,7 @@ func (e *Limited) GRPCStatus() *status.Status {
 
 // Unary is a grpc.UnaryClientInterceptor.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	held, err := c.admit(ctx, c.opt.Key(cc, method), method, req)
+	held, err := c.admitCall(ctx, c.opt.Key(cc, method), method, req)
 	if err != nil {
 		return err
 	}
@@ -118,41 +118,41 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	defer func() { held.Finish(ctx, weir.Result{Code: code}) }()
 	err = invoke(ctx, method, req, reply, cc, opts...)
 	code = codeOf(ctx, err)
-	c.heed(held.Key, err)
+	c.pauseIfAsked(held.Key, err)
 	return err
 }
 
 // Stream is a grpc.StreamClientInterceptor.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	held, err := c.admit(ctx, c.opt.Key(cc, method), method, nil)
+	held, err := c.admitCall(ctx, c.opt.Key(cc, method), method, nil)
 	if err != nil {
 		return nil, err
 	}
 	s := &limitedStream{c: c, held: held, ctx: ctx, single: !desc.ServerStreams}
 	if s.ClientStream, err = open(ctx, desc, cc, method, opts...); err != nil {
-		s.finish(err)
+		s.finishCharge(err)
 		return nil, err
 	}
 	// A caller may let go of a stream by its context alone.
-	s.stop = context.AfterFunc(ctx, func() { s.finish(ctx.Err()) })
+	s.stop = context.AfterFunc(ctx, func() { s.finishCharge(ctx.Err()) })
 	return s, nil
 }
 
-// admit returns when the call may be sent, with what is to be finished when it is
+// admitCall returns when the call may be sent, with what is to be finished when it is
 // over, or why it may not.
-func (c *Client) admit(ctx context.Context, key, method string, req any) (*admit.Outgoing, error) {
+func (c *Client) admitCall(ctx context.Context, key, method string, req any) (*admit.Outgoing, error) {
 	held := &admit.Outgoing{Key: key}
 	held.Begin(c.gate)
 	held.Req.NewLease = true
 	if c.opt.Descriptors != nil {
 		c.opt.Descriptors(ctx, method, &held.Req)
 	} else {
-		held.Host()
+		held.AddHostDescriptor()
 	}
 	if c.opt.Cost != nil {
 		admit.SetCost(&held.Req, c.opt.Cost(ctx, method, req))
 	}
-	err := held.Await(ctx, func(limit string, wait time.Duration) error {
+	err := held.AwaitTurn(ctx, func(limit string, wait time.Duration) error {
 		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
 	})
 	if none, ok := errors.AsType[*admit.Undecided](err); ok {
@@ -196,14 +196,14 @@ func codeOf(ctx context.Context, err error) int {
 	return weir.NoAnswer
 }
 
-// heed leaves key alone if err asks for it.
-func (c *Client) heed(key string, err error) {
+// pauseIfAsked leaves key alone if err asks for it.
+func (c *Client) pauseIfAsked(key string, err error) {
 	st, ok := status.FromError(err)
 	if err == nil || !ok || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return
 	}
 	if wait := grpcstatus.RetryDelay(st); wait > 0 {
-		c.gate.Pause(key, wait)
+		c.gate.PauseKey(key, wait)
 	}
 }
 
@@ -218,30 +218,30 @@ type limitedStream struct {
 	stop   func() bool
 }
 
-// finish ends the charge. err is nil or io.EOF where the stream ended well.
-func (s *limitedStream) finish(err error) {
+// finishCharge ends the charge. err is nil or io.EOF where the stream ended well.
+func (s *limitedStream) finishCharge(err error) {
 	s.once.Do(func() {
 		if err == io.EOF {
 			err = nil
 		}
 		s.held.Finish(context.WithoutCancel(s.ctx), weir.Result{Code: codeOf(s.ctx, err)})
-		s.c.heed(s.held.Key, err)
+		s.c.pauseIfAsked(s.held.Key, err)
 	})
 }
 
-// over is finish for who is not called by the context's end.
-func (s *limitedStream) over(err error) {
+// stopAndFinish is finish for who is not called by the context's end.
+func (s *limitedStream) stopAndFinish(err error) {
 	if s.stop != nil {
 		s.stop()
 	}
-	s.finish(err)
+	s.finishCharge(err)
 }
 
 // RecvMsg implements grpc.ClientStream.
 func (s *limitedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil || s.single {
-		s.over(err)
+		s.stopAndFinish(err)
 	}
 	return err
 }
@@ -250,7 +250,7 @@ func (s *limitedStream) RecvMsg(m any) error {
 func (s *limitedStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	if err != nil {
-		s.over(err)
+		s.stopAndFinish(err)
 	}
 	return md, err
 }

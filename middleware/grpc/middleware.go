@@ -119,17 +119,17 @@ func (m *Middleware) Unary(ctx context.Context, req any, info *grpc.UnaryServerI
 		return next(ctx, req)
 	}
 	trailer := func(md metadata.MD) error { return grpc.SetTrailer(ctx, md) }
-	v, err := m.enter(ctx, info.FullMethod, req, trailer)
+	v, err := m.enterCall(ctx, info.FullMethod, req, trailer)
 	if err != nil {
 		return nil, err
 	}
-	defer v.leave()
+	defer v.leaveCall()
 	if v.life.Req.NeedsResult() {
-		ctx = v.watch(ctx)
+		ctx = v.watchMetadata(ctx)
 	}
 	res, err := next(ctx, req)
-	v.ended(err)
-	v.sent(res)
+	v.noteReturned(err)
+	v.noteSent(res)
 	return res, err
 }
 
@@ -140,19 +140,19 @@ func (m *Middleware) Stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 	}
 	ctx := stream.Context()
 	trailer := func(md metadata.MD) error { stream.SetTrailer(md); return nil }
-	v, err := m.enter(ctx, info.FullMethod, nil, trailer)
+	v, err := m.enterCall(ctx, info.FullMethod, nil, trailer)
 	if err != nil {
 		return err
 	}
-	defer v.leave()
+	defer v.leaveCall()
 	unsettled := v.life.Req.NeedsResult()
 	if unsettled || m.opt.PerMessage {
 		if unsettled {
-			ctx = v.watch(ctx)
+			ctx = v.watchMetadata(ctx)
 		}
 		stream = &watchedStream{ServerStream: stream, ctx: ctx, v: v}
 	}
 	err = next(srv, stream)
-	v.ended(err)
+	v.noteReturned(err)
 	return err
 }

@@ -42,9 +42,9 @@ type visit struct {
 	handler metadata.MD // what the handler writes into header and trailer
 }
 
-// enter identifies a call and decides: an error is what it is answered. Whoever
+// enterCall identifies a call and decides: an error is what it is answered. Whoever
 // gets a visit must leave it.
-func (m *Middleware) enter(ctx context.Context, method string, req any, trailer func(metadata.MD) error) (*visit, error) {
+func (m *Middleware) enterCall(ctx context.Context, method string, req any, trailer func(metadata.MD) error) (*visit, error) {
 	v := m.visits.Get().(*visit)
 	v.m, v.ctx, v.method, v.trailer, v.code = m, ctx, method, trailer, weir.NoAnswer
 	v.life.Begin(m.gate)
@@ -55,11 +55,11 @@ func (m *Middleware) enter(ctx context.Context, method string, req any, trailer 
 	err := errors.New("a hook broke the call")
 	defer func() {
 		if err != nil {
-			v.free()
+			v.recycle()
 		}
 	}()
-	if err = v.fill(req); err == nil {
-		err = v.decide()
+	if err = v.fillRequest(req); err == nil {
+		err = v.decideCall()
 	}
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (m *Middleware) enter(ctx context.Context, method string, req any, trailer 
 	return v, nil
 }
 
-// fill makes the weir request of the call.
-func (v *visit) fill(req any) error {
+// fillRequest makes the weir request of the call.
+func (v *visit) fillRequest(req any) error {
 	m := v.m
 	r := &v.life.Req
 	v.caller = m.opt.Identity.Acquire()
@@ -116,27 +116,27 @@ func (v *visit) facts() identity.Facts {
 	return f
 }
 
-// decide asks the limits, and waits where they say so. With an error, which is
+// decideCall asks the limits, and waits where they say so. With an error, which is
 // what the call is answered, nothing is charged or held.
-func (v *visit) decide() error {
-	d, err := v.ask(&v.life)
+func (v *visit) decideCall() error {
+	d, err := v.askLimits(&v.life)
 	if err == nil && d.Allowed() {
 		v.writeTrailers(&v.life.Req, d)
-		v.life.Pass()
+		v.life.NotePassed()
 	}
 	return err
 }
 
-// ask decides the call or a message of it, and waits where the limits say so. The
+// askLimits decides the call or a message of it, and waits where the limits say so. The
 // decision is the zero Decision where the call passes undecided.
-func (v *visit) ask(a *admit.Admission) (weir.Decision, error) {
+func (v *visit) askLimits(a *admit.Admission) (weir.Decision, error) {
 	d, err := a.Decide(v.ctx)
 	switch {
 	case err != nil:
 		return d, v.undecided(a, err)
 	case !d.Allowed():
-		return d, v.refuse(&a.Req, d)
-	case a.Wait(v.ctx) != nil:
+		return d, v.refusalStatus(&a.Req, d)
+	case a.AwaitDelay(v.ctx) != nil:
 		return d, status.FromContextError(v.ctx.Err()).Err()
 	}
 	return d, nil
@@ -167,12 +167,12 @@ func (v *visit) receive() error {
 	r.Domain, r.Priority, r.Lease = v.life.Req.Domain, v.life.Req.Priority, v.life.Req.Lease
 	r.Facts = v.life.Req.Facts
 	r.Descriptors = append(r.Descriptors, v.life.Req.Descriptors...)
-	_, err := v.ask(a)
+	_, err := v.askLimits(a)
 	return err
 }
 
-// watch makes a context in which the handler's header and trailer are noted.
-func (v *visit) watch(ctx context.Context) context.Context {
+// watchMetadata makes a context in which the handler's header and trailer are noted.
+func (v *visit) watchMetadata(ctx context.Context) context.Context {
 	v.handler = metadata.MD{}
 	if s := grpc.ServerTransportStreamFromContext(ctx); s != nil {
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &watchedTransport{s, v})
@@ -188,23 +188,23 @@ type watchedTransport struct {
 
 // SetHeader implements grpc.ServerTransportStream.
 func (t *watchedTransport) SetHeader(md metadata.MD) error {
-	t.v.note(md)
+	t.v.noteMetadata(md)
 	return t.ServerTransportStream.SetHeader(md)
 }
 
 // SendHeader implements grpc.ServerTransportStream.
 func (t *watchedTransport) SendHeader(md metadata.MD) error {
-	t.v.note(md)
+	t.v.noteMetadata(md)
 	return t.ServerTransportStream.SendHeader(md)
 }
 
 // SetTrailer implements grpc.ServerTransportStream.
 func (t *watchedTransport) SetTrailer(md metadata.MD) error {
-	t.v.note(md)
+	t.v.noteMetadata(md)
 	return t.ServerTransportStream.SetTrailer(md)
 }
 
-func (v *visit) note(md metadata.MD) {
+func (v *visit) noteMetadata(md metadata.MD) {
 	for name, values := range md {
 		v.handler.Set(name, values...)
 	}
@@ -232,7 +232,7 @@ func (s *watchedStream) RecvMsg(m any) error {
 func (s *watchedStream) SendMsg(m any) error {
 	err := s.ServerStream.SendMsg(m)
 	if err == nil && s.v.handler != nil {
-		s.v.sent(m)
+		s.v.noteSent(m)
 	}
 	return err
 }
@@ -240,29 +240,29 @@ func (s *watchedStream) SendMsg(m any) error {
 // SetTrailer implements grpc.ServerStream.
 func (s *watchedStream) SetTrailer(md metadata.MD) {
 	if s.v.handler != nil {
-		s.v.note(md)
+		s.v.noteMetadata(md)
 	}
 	s.ServerStream.SetTrailer(md)
 }
 
-// sent notes a message of the answer.
-func (v *visit) sent(m any) {
+// noteSent notes a message of the answer.
+func (v *visit) noteSent(m any) {
 	if p, ok := m.(proto.Message); ok && v.handler != nil {
 		v.bytes += int64(proto.Size(p))
 	}
 }
 
-// ended notes that the handler has returned. Whatever it says, a client that has hung up,
+// noteReturned notes that the handler has returned. Whatever it says, a client that has hung up,
 // or whose deadline has passed, does not hear it.
-func (v *visit) ended(err error) {
+func (v *visit) noteReturned(err error) {
 	if v.code = statusOf(status.Code(err)); v.ctx.Err() != nil {
 		v.code = weir.ClientGone
 	}
 }
 
-// leave tells observers how the call ended, settles the charge by it, and gives
+// leaveCall tells observers how the call ended, settles the charge by it, and gives
 // leases back.
-func (v *visit) leave() {
+func (v *visit) leaveCall() {
 	v.life.Adjust(v.ctx, weir.Result{Code: v.code, Bytes: v.bytes, Number: func(field string) (int64, bool) {
 		values := v.handler.Get(field)
 		if len(values) == 0 {
@@ -272,11 +272,11 @@ func (v *visit) leave() {
 		return n, err == nil
 	}})
 	v.life.Release(v.ctx)
-	v.free()
+	v.recycle()
 }
 
-// free gives the visit back for reuse.
-func (v *visit) free() {
+// recycle gives the visit back for reuse.
+func (v *visit) recycle() {
 	m := v.m
 	if v.caller != nil {
 		v.caller.Release()

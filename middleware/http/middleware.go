@@ -132,7 +132,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 		v.Header(w.Header())
 		if v.Unsettled() {
-			v.record(w, r, next)
+			v.serveRecorded(w, r, next)
 			return
 		}
 		defer v.Leave(http.StatusOK, nil, 0)
@@ -140,8 +140,8 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// record serves r and settles by the answer.
-func (v *Visit) record(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// serveRecorded serves r and settles by the answer.
+func (v *Visit) serveRecorded(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	rec := &recorder{ResponseWriter: w, ctx: r.Context(), head: r.Method == http.MethodHead}
 	returned := false
 	defer func() {
@@ -156,6 +156,6 @@ func (v *Visit) record(w http.ResponseWriter, r *http.Request, next http.Handler
 		}
 		v.Leave(status, w.Header(), rec.sent)
 	}()
-	next.ServeHTTP(rec.as(w), r)
+	next.ServeHTTP(rec.writerLike(w), r)
 	returned = true
 }

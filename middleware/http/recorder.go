@@ -12,7 +12,7 @@ import (
 )
 
 // recorder notes the status of an answer and how long its body is. What else
-// the writer that it stands for can do is in the type that [recorder.as]
+// the writer that it stands for can do is in the type that [recorder.writerLike]
 // returns.
 type recorder struct {
 	http.ResponseWriter
@@ -26,9 +26,9 @@ type recorder struct {
 // Unwrap serves http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// note notes the final status; those before it, but for 101, are not answers. What is said
+// noteStatus notes the final status; those before it, but for 101, are not answers. What is said
 // to a client that has gone is none either: many handlers say 500 then.
-func (w *recorder) note(status int) {
+func (w *recorder) noteStatus(status int) {
 	if w.status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
@@ -37,9 +37,9 @@ func (w *recorder) note(status int) {
 	}
 }
 
-// count counts n of size bytes. Over HTTP/2 net/http does not say how much has gone out
+// countSent counts n of size bytes. Over HTTP/2 net/http does not say how much has gone out
 // of what it could not send whole.
-func (w *recorder) count(n, size int64, err error) {
+func (w *recorder) countSent(n, size int64, err error) {
 	if err != nil {
 		w.broken = true
 		n = max(n, size)
@@ -51,23 +51,23 @@ func (w *recorder) count(n, size int64, err error) {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *recorder) WriteHeader(status int) {
-	w.note(status)
+	w.noteStatus(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *recorder) Write(b []byte) (int, error) {
-	w.note(http.StatusOK)
+	w.noteStatus(http.StatusOK)
 	n, err := w.ResponseWriter.Write(b)
-	w.count(int64(n), int64(len(b)), err)
+	w.countSent(int64(n), int64(len(b)), err)
 	return n, err
 }
 
 // WriteString implements io.StringWriter.
 func (w *recorder) WriteString(s string) (int, error) {
-	w.note(http.StatusOK)
+	w.noteStatus(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.count(int64(n), int64(len(s)), err)
+	w.countSent(int64(n), int64(len(s)), err)
 	return n, err
 }
 
@@ -78,7 +78,7 @@ func (w flusher) Flush() { _ = w.FlushError() } // as net/http's own does
 
 // FlushError serves http.ResponseController.
 func (w flusher) FlushError() error {
-	w.note(http.StatusOK)
+	w.noteStatus(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -88,7 +88,7 @@ type hijacker struct{ *recorder }
 func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := w.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		w.note(http.StatusSwitchingProtocols)
+		w.noteStatus(http.StatusSwitchingProtocols)
 	}
 	return conn, rw, err
 }
@@ -97,9 +97,9 @@ type readerFrom struct{ *recorder }
 
 // ReadFrom implements io.ReaderFrom: net/http sends files without copying them.
 func (w readerFrom) ReadFrom(src io.Reader) (int64, error) {
-	w.note(http.StatusOK)
+	w.noteStatus(http.StatusOK)
 	n, err := w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
-	w.count(n, n, err)
+	w.countSent(n, n, err)
 	return n, err
 }
 
@@ -109,10 +109,10 @@ type flushing interface {
 	FlushError() error
 }
 
-// as returns w as a writer that can do what the one that it stands for can, and
+// writerLike returns w as a writer that can do what the one that it stands for can, and
 // no more: handlers ask by type assertion. net/http's writers are a Flusher,
 // Hijacker and ReaderFrom (HTTP/1), or a Flusher and Pusher (HTTP/2).
-func (w *recorder) as(under http.ResponseWriter) http.ResponseWriter {
+func (w *recorder) writerLike(under http.ResponseWriter) http.ResponseWriter {
 	_, canFlush := under.(http.Flusher)
 	_, canHijack := under.(http.Hijacker)
 	_, canRead := under.(io.ReaderFrom)

@@ -23,8 +23,8 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// refuse answers a request that the limits do not let through.
-func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal) {
+// refuseRequest answers a request that the limits do not let through.
+func (m *Middleware) refuseRequest(w http.ResponseWriter, r *http.Request, why *Refusal) {
 	why.Status, why.RetryAfter = http.StatusTooManyRequests, answer.Wait(why.Ops, why.Decision)
 	reason := answer.OverLimit
 	if m.opt.Shed != nil {
@@ -35,8 +35,8 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal
 	m.writeRefusal(w, r, reason, why)
 }
 
-// busy answers a request for which there is no room on this node.
-func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
+// answerBusy answers a request for which there is no room on this node.
+func (m *Middleware) answerBusy(w http.ResponseWriter, r *http.Request) {
 	s := m.opt.Shed.Busy()
 	d := weir.Decision{RetryAfter: time.Duration(s.RetryAfter) * time.Second}
 	m.writeRefusal(w, r, answer.Overload, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})

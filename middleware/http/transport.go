@@ -136,7 +136,7 @@ func (e *Limited) Error() string {
 // a *[Limited], that of the context while it waited, or the store's.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := &admit.Outgoing{Key: t.opt.Key(r)}
-	if err := t.admit(c, r); err != nil {
+	if err := t.admitRequest(c, r); err != nil {
 		c.End()
 		if r.Body != nil {
 			_ = r.Body.Close() // nobody read it: there is nothing to lose
@@ -156,25 +156,25 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return res, err
 	}
 	if wait, ok := retryafter.Parse(res, time.Now()); ok {
-		t.gate.Pause(c.Key, wait)
+		t.gate.PauseKey(c.Key, wait)
 	}
-	watch(c, r.Context(), res)
+	watchBody(c, r.Context(), res)
 	return res, nil
 }
 
-// admit returns when the request may be sent, or why it may not.
-func (t *Transport) admit(c *admit.Outgoing, r *http.Request) error {
+// admitRequest returns when the request may be sent, or why it may not.
+func (t *Transport) admitRequest(c *admit.Outgoing, r *http.Request) error {
 	c.Begin(t.gate)
 	c.Req.NewLease = true
 	if t.opt.Descriptors != nil {
 		t.opt.Descriptors(r, &c.Req)
 	} else {
-		c.Host()
+		c.AddHostDescriptor()
 	}
 	if t.opt.Cost != nil {
 		admit.SetCost(&c.Req, t.opt.Cost(r))
 	}
-	err := c.Await(r.Context(), func(limit string, wait time.Duration) error {
+	err := c.AwaitTurn(r.Context(), func(limit string, wait time.Duration) error {
 		return &Limited{Key: c.Key, Limit: limit, RetryAfter: wait}
 	})
 	if none, ok := errors.AsType[*admit.Undecided](err); ok {

@@ -40,17 +40,17 @@ func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.C
 	passed := false
 	defer func() {
 		if !passed { // also when a hook panics, such as to break off the connection
-			v.free()
+			v.recycle()
 		}
 	}()
-	if passed = v.fill(w, r, c, p, cost) && v.decide(w, r); !passed {
+	if passed = v.fillRequest(w, r, c, p, cost) && v.decideRequest(w, r); !passed {
 		return nil
 	}
 	return v
 }
 
-// fill makes the weir request of r. When it returns false w is answered.
-func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) bool {
+// fillRequest makes the weir request of r. When it returns false w is answered.
+func (v *Visit) fillRequest(w http.ResponseWriter, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) bool {
 	m := v.m
 	if c == nil {
 		if v.caller == nil {
@@ -102,13 +102,13 @@ func unreadable(w http.ResponseWriter, f *faults.Log, err error) {
 	answer.Problem{Status: http.StatusInternalServerError, Detail: "the client could not be identified"}.Write(w)
 }
 
-// decide asks the shedder and the limits, and waits where they say so; meanwhile the
+// decideRequest asks the shedder and the limits, and waits where they say so; meanwhile the
 // request is not under way. When it returns false the request is answered, or the client
 // has gone, and nothing is charged or held.
-func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
+func (v *Visit) decideRequest(w http.ResponseWriter, r *http.Request) bool {
 	m := v.m
-	if !v.begun() {
-		m.busy(w, r)
+	if !v.enterNode() {
+		m.answerBusy(w, r)
 		return false
 	}
 	d, err := v.life.Decide(v.ctx)
@@ -117,26 +117,26 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 	}
 	v.decision = d
 	if !d.Allowed() {
-		m.refuse(w, r, &Refusal{Decision: d, Ops: v.life.Req.Ops()})
+		m.refuseRequest(w, r, &Refusal{Decision: d, Ops: v.life.Req.Ops()})
 		return false
 	}
 	if v.life.Delayed() {
 		v.inflight.Leave()
-		if v.life.Wait(v.ctx) != nil {
+		if v.life.AwaitDelay(v.ctx) != nil {
 			return false
 		}
-		if !v.begun() {
+		if !v.enterNode() {
 			v.life.Cancel(v.ctx)
-			m.busy(w, r)
+			m.answerBusy(w, r)
 			return false
 		}
 	}
-	v.life.Pass()
+	v.life.NotePassed()
 	return true
 }
 
-// begun reports whether there is room on this node for the request.
-func (v *Visit) begun() bool {
+// enterNode reports whether there is room on this node for the request.
+func (v *Visit) enterNode() bool {
 	s := v.m.opt.Shed
 	return s == nil || s.Enter(&v.inflight, shed.Priority(v.life.Req.Priority))
 }
@@ -183,7 +183,7 @@ func withStated(ops []weir.Op, h http.Header) []weir.Op {
 		if a == nil || a.Header == "" {
 			continue
 		}
-		n, ok := number(h.Get(a.Header))
+		n, ok := parseNumber(h.Get(a.Header))
 		if !ok || n < 0 {
 			continue
 		}
@@ -212,11 +212,11 @@ func (v *Visit) Leave(status int, h http.Header, sent int64) {
 		v.life.Adjust(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
 	}
 	v.life.Release(v.ctx)
-	v.free()
+	v.recycle()
 }
 
-// free gives the visit back for reuse.
-func (v *Visit) free() {
+// recycle gives the visit back for reuse.
+func (v *Visit) recycle() {
 	m := v.m
 	v.inflight.Leave()
 	if v.caller != nil {
@@ -230,14 +230,14 @@ func (v *Visit) free() {
 // numbers reads fields of h as numbers.
 func numbers(h http.Header) func(string) (int64, bool) {
 	return func(field string) (int64, bool) {
-		if n, ok := number(h.Get(field)); ok {
+		if n, ok := parseNumber(h.Get(field)); ok {
 			return n, ok
 		}
-		return number(h.Get(http.TrailerPrefix + http.CanonicalHeaderKey(field)))
+		return parseNumber(h.Get(http.TrailerPrefix + http.CanonicalHeaderKey(field)))
 	}
 }
 
-func number(s string) (int64, bool) {
+func parseNumber(s string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	return n, err == nil
 }

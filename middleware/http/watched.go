@@ -12,12 +12,12 @@ import (
 	"github.com/weirlimit/weir/internal/admit"
 )
 
-// watch finishes c when the body of res has come to its end. Where nothing is
+// watchBody finishes c when the body of res has come to its end. Where nothing is
 // left to do then, it does so at once and leaves res as it is.
-func watch(c *admit.Outgoing, ctx context.Context, res *http.Response) {
+func watchBody(c *admit.Outgoing, ctx context.Context, res *http.Response) {
 	w := &watched{ReadCloser: res.Body, c: c, ctx: ctx, res: res}
-	if res.Body == nil || res.Body == http.NoBody || !c.Holds() {
-		w.finish(true)
+	if res.Body == nil || res.Body == http.NoBody || !c.NeedsFinish() {
+		w.finishRequest(true)
 		return
 	}
 	res.Body = w
@@ -41,25 +41,25 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
 	w.read.Add(int64(n))
 	if err != nil {
-		w.finish(err == io.EOF)
+		w.finishRequest(err == io.EOF)
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
 func (w *watched) Close() error {
-	defer w.finish(false)
+	defer w.finishRequest(false)
 	return w.ReadCloser.Close()
 }
 
-// finish ends the request, once. Trailers are there, and at rest, at the body's
+// finishRequest ends the request, once. Trailers are there, and at rest, at the body's
 // end alone.
-func (w *watched) finish(end bool) {
+func (w *watched) finishRequest(end bool) {
 	w.once.Do(func() {
 		w.c.Finish(w.ctx, weir.Result{Code: w.res.StatusCode, Bytes: w.read.Load(), Number: func(field string) (int64, bool) {
-			n, ok := number(w.res.Header.Get(field))
+			n, ok := parseNumber(w.res.Header.Get(field))
 			if !ok && end {
-				n, ok = number(w.res.Trailer.Get(field))
+				n, ok = parseNumber(w.res.Trailer.Get(field))
 			}
 			return n, ok
 		}})

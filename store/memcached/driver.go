@@ -25,18 +25,18 @@ type inside struct{ of *Store }
 // Driver implements transport.Driven.
 func (in inside) Driver() (transport.Driver, transport.Tuning) {
 	d, t := driver{in.of}, in.of.tuning
-	t.Bind, t.Watcher, t.FailureOf = d.bind, in.of.watcher, transport.FailureOf
+	t.Bind, t.Watcher, t.FailureOf = d.bindQueue, in.of.watcher, transport.FailureOf
 	return d, t
 }
 
 // Watch has w be told of the calls of the stores that this one is given to from now on.
 func (in inside) Watch(w storecalls.Watcher) { in.of.watcher = w }
 
-// bind has a queue not ask the servers that Probe has not found.
-func (d driver) bind(q *transport.Queue) {
+// bindQueue has a queue not ask the servers that Probe has not found.
+func (d driver) bindQueue(q *transport.Queue) {
 	for i, v := range d.servers {
 		if why := v.missing.Load(); why != nil {
-			q.Trip(i, *why)
+			q.TripBreaker(i, *why)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (d driver) Probe(shard int, within time.Duration) error {
 func (d driver) Send(shard int, batch []*transport.Call) {
 	conn := <-d.servers[shard].slots
 	for _, carrier := range batch {
-		carrier.Finish(d.decide(conn, carrier))
+		carrier.Finish(d.decideCall(conn, carrier))
 	}
 	d.servers[shard].slots <- conn
 }
@@ -67,9 +67,9 @@ func (d driver) Send(shard int, batch []*transport.Call) {
 // whether it is late.
 const hearFor = time.Second
 
-// decide decides the ops of a call. Whatever becomes of what is to be taken back, the
+// decideCall decides the ops of a call. Whatever becomes of what is to be taken back, the
 // answer is known before the call's time is over.
-func (d driver) decide(conn *slot, carrier *transport.Call) *transport.Result {
+func (d driver) decideCall(conn *slot, carrier *transport.Call) *transport.Result {
 	if d.closed.Load() {
 		return &transport.Result{Outcome: transport.Rejected, Err: weir.ErrClosed}
 	}
@@ -78,10 +78,10 @@ func (d driver) decide(conn *slot, carrier *transport.Call) *transport.Result {
 		Store: d.Store, conn: conn, ops: carrier.Ops, now: d.now(),
 		deadline: begin.Add(carrier.Within + hearFor), end: begin.Add(carrier.Within / 8 * 7),
 	}
-	if err := c.locate(); err != nil {
+	if err := c.findCounters(); err != nil {
 		return &transport.Result{Outcome: transport.Rejected, Err: err}
 	}
-	err := c.run()
+	err := c.decideOps()
 	switch {
 	case err == nil:
 		c.remember()
@@ -99,7 +99,7 @@ func (d driver) Part(key string) int { return d.Shard(key) }
 // Check implements transport.Divider.
 func (d driver) Check(ops []weir.Op) error {
 	c := call{Store: d.Store, ops: ops, now: d.now()}
-	return c.locate()
+	return c.findCounters()
 }
 
 // LeavesTrace implements transport.Divider: all that is charged can be taken off again.

@@ -61,7 +61,7 @@ func TestFamilyForeignValues(t *testing.T) {
 			key := fmt.Sprint(shape, i)
 			var k counter
 			c := call{Store: s, now: s.now()}
-			s.locate(&k, key, l, c.windowEnd(l))
+			s.locateCounter(&k, key, l, c.windowEnd(l))
 			if err := direct.Set(&memcache.Item{Key: k.key, Value: []byte(value), Expiration: 1000}); err != nil {
 				t.Fatal(err)
 			}

@@ -33,8 +33,8 @@ type counter struct {
 // own.
 const keyBytes = 16
 
-// locate fills in the counter for key under l in the window that ends at end.
-func (s *Store) locate(c *counter, key string, l *weir.Limit, end int64) {
+// locateCounter fills in the counter for key under l in the window that ends at end.
+func (s *Store) locateCounter(c *counter, key string, l *weir.Limit, end int64) {
 	h := make([]byte, 0, 256)
 	h = binary.AppendUvarint(h, uint64(len(l.Scope)))
 	h = append(h, l.Scope...)
@@ -48,7 +48,7 @@ func (s *Store) locate(c *counter, key string, l *weir.Limit, end int64) {
 
 	id := binary.LittleEndian.Uint64(sum[:])
 	c.key, c.end = string(k), end
-	c.tag = mix(id^uint64(end)) | 1
+	c.tag = mixBits(id^uint64(end)) | 1
 }
 
 // serverOf returns the index of the server that ranks highest for a key: rendezvous hashing,
@@ -60,9 +60,9 @@ func (s *Store) serverOf(id uint64) (best int) {
 	if len(s.servers) == 1 {
 		return 0
 	}
-	highest := mix(id ^ s.servers[0].hash)
+	highest := mixBits(id ^ s.servers[0].hash)
 	for i, v := range s.servers[1:] {
-		if rank := mix(id ^ v.hash); rank > highest {
+		if rank := mixBits(id ^ v.hash); rank > highest {
 			best, highest = i+1, rank
 		}
 	}
@@ -76,9 +76,9 @@ func hash(text string) uint64 {
 	return h.Sum64()
 }
 
-// mix is the finalizer of MurmurHash3: every bit of its result depends on all of
+// mixBits is the finalizer of MurmurHash3: every bit of its result depends on all of
 // x.
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
@@ -97,9 +97,9 @@ const (
 	graceLong = 24 * 60 * 60
 )
 
-// expiry returns what to tell Memcached of a window with left microseconds to
+// encodeExpiry returns what to tell Memcached of a window with left microseconds to
 // go: never zero, which means for ever. wall is the node's time in seconds.
-func expiry(left, wall int64) (int32, error) {
+func encodeExpiry(left, wall int64) (int32, error) {
 	seconds := left/1_000_000 + grace
 	if left%1_000_000 > 0 {
 		seconds++

@@ -18,7 +18,7 @@ func TestExpiry(t *testing.T) {
 	const wall = 1_795_000_000
 	for _, left := range []int64{1, 999_999, 1_000_000, 1_000_001, 59_000_000, (maxRelative - grace) * 1_000_000,
 		(maxRelative-grace)*1_000_000 + 1, 366 * 86_400 * 1_000_000} {
-		n, err := expiry(left, wall)
+		n, err := encodeExpiry(left, wall)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,10 +31,10 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("a window with %d µs to go is kept for %d s", left, lives)
 		}
 	}
-	if n, err := expiry(366*86_400*1_000_000, math.MaxInt32-400*86_400); err != nil {
+	if n, err := encodeExpiry(366*86_400*1_000_000, math.MaxInt32-400*86_400); err != nil {
 		t.Errorf("the last year: %d, %v", n, err)
 	}
-	if n, err := expiry(366*86_400*1_000_000, math.MaxInt32-300*86_400); err == nil || !strings.Contains(err.Error(), "2038") {
+	if n, err := encodeExpiry(366*86_400*1_000_000, math.MaxInt32-300*86_400); err == nil || !strings.Contains(err.Error(), "2038") {
 		t.Errorf("a window that ends too late: %d, %v", n, err)
 	}
 }
@@ -49,7 +49,7 @@ func TestKey(t *testing.T) {
 			for _, end := range []int64{1, 1_795_000_000_000_000} {
 				l := &weir.Limit{Scope: scope, Algorithm: algorithm.FixedWindow}
 				var c counter
-				s.locate(&c, key, l, end)
+				s.locateCounter(&c, key, l, end)
 				if len(c.key) > 250 || !strings.HasPrefix(c.key, s.prefix) || strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 					t.Errorf("key %q", c.key)
 				}
@@ -80,7 +80,7 @@ func TestServersMoveTheirShare(t *testing.T) {
 	six.servers[0], six.servers[4] = six.servers[4], six.servers[0]
 	moved, share := 0, map[string]int{}
 	for id := range uint64(keys) {
-		before, after := five.servers[five.serverOf(mix(id))].addr, six.servers[six.serverOf(mix(id))].addr
+		before, after := five.servers[five.serverOf(mixBits(id))].addr, six.servers[six.serverOf(mixBits(id))].addr
 		share[after]++
 		if before == after {
 			continue
@@ -136,7 +136,7 @@ func TestLongWindows(t *testing.T) {
 	const longAgo = maxRelative + 1
 	sl := <-s.servers[0].slots
 	defer func() { s.servers[0].slots <- sl }()
-	if n, err := sl.add(time.Now().Add(5*time.Second), "k", 1, longAgo); err == nil || !strings.Contains(err.Error(), "set the clock of the server") {
+	if n, err := sl.incrementKey(time.Now().Add(5*time.Second), "k", 1, longAgo); err == nil || !strings.Contains(err.Error(), "set the clock of the server") {
 		t.Errorf("a window that has ended on the server's clock: %d, %v", n, err)
 	}
 }

@@ -59,21 +59,21 @@ const defaultPort = "11211"
 func ParseURL(text string) (Options, error) {
 	var o Options
 	if len(text) > maxURL {
-		return o, fault("the URL has %d bytes, %d is the most", len(text), maxURL)
+		return o, storeErrorf("the URL has %d bytes, %d is the most", len(text), maxURL)
 	}
 	rest, ok := strings.CutPrefix(text, "memcached://")
 	if !ok {
-		return o, fault("the URL must begin with memcached://, as in memcached://127.0.0.1:11211")
+		return o, storeErrorf("the URL must begin with memcached://, as in memcached://127.0.0.1:11211")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(rest, "/")
 	switch {
 	case strings.Contains(hosts, "@"):
-		return o, fault("there are no users or passwords: leave out what stands before the @, and keep the servers in a private network")
+		return o, storeErrorf("there are no users or passwords: leave out what stands before the @, and keep the servers in a private network")
 	case path != "":
-		return o, fault("unexpected path %q: after the servers may come ? and settings only", path)
+		return o, storeErrorf("unexpected path %q: after the servers may come ? and settings only", path)
 	case strings.Contains(text, "#"):
-		return o, fault("unexpected #: write it as %%23")
+		return o, storeErrorf("unexpected #: write it as %%23")
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		server, err := withPort(host)
@@ -82,7 +82,7 @@ func ParseURL(text string) (Options, error) {
 		}
 		o.Servers = append(o.Servers, server)
 	}
-	if err := o.set(query); err != nil {
+	if err := o.setFromQuery(query); err != nil {
 		return o, err
 	}
 	_, err := o.orDefaults()
@@ -93,41 +93,41 @@ func ParseURL(text string) (Options, error) {
 func withPort(host string) (string, error) {
 	switch {
 	case host == "":
-		return "", fault("a server has no name: give servers as HOST:PORT, with commas between them")
+		return "", storeErrorf("a server has no name: give servers as HOST:PORT, with commas between them")
 	case !strings.Contains(host, ":"), strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]"):
 		return host + ":" + defaultPort, nil
 	}
 	return host, nil
 }
 
-// set reads the settings in the query of a URL.
-func (o *Options) set(query string) error {
+// setFromQuery reads the settings in the query of a URL.
+func (o *Options) setFromQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return fault("settings cannot be read: %v", err)
+		return storeErrorf("settings cannot be read: %v", err)
 	}
 	known := []string{"conns", "prefix", "timeout"}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
 		if !slices.Contains(known, name) {
-			return fault("unknown setting %q%s: there are %s", name, spell.Hint(name, known), strings.Join(known, ", "))
+			return storeErrorf("unknown setting %q%s: there are %s", name, spell.Hint(name, known), strings.Join(known, ", "))
 		}
 		if len(v) > 1 {
-			return fault("%s is given %d times: give it once", name, len(v))
+			return storeErrorf("%s is given %d times: give it once", name, len(v))
 		}
 		if v[0] == "" {
-			return fault("%s has no value: give one, or leave it out", name)
+			return storeErrorf("%s has no value: give one, or leave it out", name)
 		}
 		switch name {
 		case "prefix":
 			o.Prefix = v[0]
 		case "timeout":
 			if o.Timeout, err = time.ParseDuration(v[0]); err != nil || o.Timeout <= 0 {
-				return fault("timeout %q is not a duration: give one such as 20ms", v[0])
+				return storeErrorf("timeout %q is not a duration: give one such as 20ms", v[0])
 			}
 		case "conns":
 			if o.MaxConns, err = strconv.Atoi(v[0]); err != nil || o.MaxConns <= 0 {
-				return fault("conns %q is not a number of connections: give one from 1 to %d", v[0], maxConns)
+				return storeErrorf("conns %q is not a number of connections: give one from 1 to %d", v[0], maxConns)
 			}
 		}
 	}
@@ -145,22 +145,22 @@ func (o Options) orDefaults() (Options, error) {
 	}
 	switch n := len(o.Servers); {
 	case n == 0:
-		return o, fault("no servers: give at least one as HOST:PORT")
+		return o, storeErrorf("no servers: give at least one as HOST:PORT")
 	case n > maxServers:
-		return o, fault("%d servers, %d is the most", n, maxServers)
+		return o, storeErrorf("%d servers, %d is the most", n, maxServers)
 	case len(o.Prefix) > maxPrefix || strings.ContainsFunc(o.Prefix, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return o, fault("prefix %q must be up to %d printable ASCII characters without spaces", o.Prefix, maxPrefix)
+		return o, storeErrorf("prefix %q must be up to %d printable ASCII characters without spaces", o.Prefix, maxPrefix)
 	case o.Timeout < minTimeout || o.Timeout > time.Minute:
-		return o, fault("timeout %s must be between %s and %s", o.Timeout, minTimeout, time.Minute)
+		return o, storeErrorf("timeout %s must be between %s and %s", o.Timeout, minTimeout, time.Minute)
 	case o.MaxConns < 1 || o.MaxConns > maxConns:
-		return o, fault("conns %d must be between 1 and %d", o.MaxConns, maxConns)
+		return o, storeErrorf("conns %d must be between 1 and %d", o.MaxConns, maxConns)
 	}
 	for i, addr := range o.Servers {
 		if err := checkAddress(addr); err != nil {
 			return o, err
 		}
 		if slices.Contains(o.Servers[:i], addr) {
-			return o, fault("server %q is named twice: name each once", addr)
+			return o, storeErrorf("server %q is named twice: name each once", addr)
 		}
 	}
 	return o, nil
@@ -175,17 +175,17 @@ func checkAddress(addr string) error {
 		err = fmt.Errorf("port %q must be a number from 1 to 65535", port)
 	}
 	if err != nil {
-		return fault("server %q: %v: give servers as HOST:PORT", addr, err)
+		return storeErrorf("server %q: %v: give servers as HOST:PORT", addr, err)
 	}
 	return nil
 }
 
-func fault(format string, args ...any) error {
+func storeErrorf(format string, args ...any) error {
 	return fmt.Errorf("store memcached: "+format, args...)
 }
 
-// tuning is what the driver wants of its queue: a worker for each connection.
-func (o *Options) tuning() transport.Tuning {
+// queueTuning is what the driver wants of its queue: a worker for each connection.
+func (o *Options) queueTuning() transport.Tuning {
 	t := transport.Tuning{Workers: o.MaxConns, Batch: 1, CountsOnly: true}
 	if len(o.Servers) > 1 {
 		t.RunsOnly, t.ProbeFor = true, max(o.Timeout, time.Second)

@@ -28,7 +28,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	defer cancel()
 	for _, v := range s.servers {
 		v.missing.Store(nil)
-		if err := s.meet(ctx, v); err != nil {
+		if err := s.examineServer(ctx, v); err != nil {
 			v.missing.Store(&err)
 		}
 	}
@@ -47,9 +47,9 @@ func (s *Store) NotReached() error {
 	return errors.Join(errs...)
 }
 
-// meet asks a server who it is, and warns of what is likely wrong with it.
-func (s *Store) meet(ctx context.Context, v *server) error {
-	found, err := probe(ctx, v.addr)
+// examineServer asks a server who it is, and warns of what is likely wrong with it.
+func (s *Store) examineServer(ctx context.Context, v *server) error {
+	found, err := probeServer(ctx, v.addr)
 	if err != nil {
 		return fmt.Errorf("store memcached %s: %w", v.addr, err)
 	}
@@ -68,10 +68,10 @@ func (s *Store) meet(ctx context.Context, v *server) error {
 func (s *Store) probeAgain(ctx context.Context, v *server) error {
 	why := v.missing.Load()
 	if why == nil {
-		_, err := probe(ctx, v.addr)
+		_, err := probeServer(ctx, v.addr)
 		return err
 	}
-	switch err := s.meet(ctx, v); {
+	switch err := s.examineServer(ctx, v); {
 	case err == nil:
 		if v.missing.CompareAndSwap(why, nil) {
 			s.log.Info("store reached", "store", v.addr)
@@ -97,7 +97,7 @@ func (s *Store) Version() string {
 // probed is what a server says of itself.
 type probed map[string]string
 
-func probe(ctx context.Context, addr string) (probed, error) {
+func probeServer(ctx context.Context, addr string) (probed, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%w: start Memcached there, or correct the server's address", err)

@@ -68,7 +68,7 @@ func (s *server) Each(f func(net.Addr) error) error { return f(s) }
 
 // errorf returns an error of this server.
 func (s *server) errorf(format string, args ...any) error {
-	return fault(s.addr+": "+format, args...)
+	return storeErrorf(s.addr+": "+format, args...)
 }
 
 // close ends all connections, once no call uses them.
@@ -102,8 +102,8 @@ type conn struct {
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(time.Time) error { return c.Conn.SetDeadline(c.slot.due) }
 
-// do runs f on the connection. Whatever f does ends when it is due.
-func (sl *slot) do(by time.Time, f func(*memcache.Client) error) error {
+// useClient runs f on the connection. Whatever f does ends when it is due.
+func (sl *slot) useClient(by time.Time, f func(*memcache.Client) error) error {
 	sl.due = by
 	if n := sl.broken.Load(); sl.known != n {
 		// What an idle connection says on closing is of no interest any more.
@@ -134,10 +134,10 @@ func tooLate(err error) bool {
 // tries is how often a key may be gone for incr and there for add.
 const tries = 3
 
-// add adds cost to the count of key and returns what it is then.
-func (sl *slot) add(by time.Time, key string, cost int64, expire int32) (int64, error) {
+// incrementKey adds cost to the count of key and returns what it is then.
+func (sl *slot) incrementKey(by time.Time, key string, cost int64, expire int32) (int64, error) {
 	var count int64
-	err := sl.do(by, func(c *memcache.Client) error {
+	err := sl.useClient(by, func(c *memcache.Client) error {
 		for range tries {
 			n, err := c.Increment(key, uint64(cost))
 			if err == nil && n < uint64(cost) {
@@ -150,7 +150,7 @@ func (sl *slot) add(by time.Time, key string, cost int64, expire int32) (int64, 
 				count = int64(n)
 				return nil
 			case err == nil, isForeign(err):
-				if err := sl.begin(c, key, expire); err != nil {
+				if err := sl.resetForeignKey(c, key, expire); err != nil {
 					return err
 				}
 				continue
@@ -160,7 +160,7 @@ func (sl *slot) add(by time.Time, key string, cost int64, expire int32) (int64, 
 			err = c.Add(&memcache.Item{Key: key, Value: strconv.AppendInt(nil, cost, 10), Expiration: expire})
 			if err == nil {
 				count = cost
-				return kept(c, key, expire)
+				return ensureKept(c, key, expire)
 			}
 			if !errors.Is(err, memcache.ErrNotStored) {
 				return err
@@ -171,10 +171,10 @@ func (sl *slot) add(by time.Time, key string, cost int64, expire int32) (int64, 
 	return count, err
 }
 
-// kept makes sure that a key with an absolute expiry is there. A server whose
+// ensureKept makes sure that a key with an absolute expiry is there. A server whose
 // clock is ahead takes such a key for one that has ended, says that it is stored,
 // and would forget every count at once.
-func kept(c *memcache.Client, key string, expire int32) error {
+func ensureKept(c *memcache.Client, key string, expire int32) error {
 	if expire <= maxRelative {
 		return nil
 	}
@@ -185,11 +185,11 @@ func kept(c *memcache.Client, key string, expire int32) error {
 	return err
 }
 
-// sub takes cost off the count of key and returns what it is then: zero if the
+// decrementKey takes cost off the count of key and returns what it is then: zero if the
 // key is gone.
-func (sl *slot) sub(by time.Time, key string, cost int64) (int64, error) {
+func (sl *slot) decrementKey(by time.Time, key string, cost int64) (int64, error) {
 	var count int64
-	err := sl.do(by, func(c *memcache.Client) error {
+	err := sl.useClient(by, func(c *memcache.Client) error {
 		n, err := c.Decrement(key, uint64(cost))
 		count = int64(min(n, most))
 		return err
@@ -203,9 +203,9 @@ func (sl *slot) sub(by time.Time, key string, cost int64) (int64, error) {
 // isForeign reports whether a server refused to count as a key holds no number.
 func isForeign(err error) bool { return err != nil && strings.Contains(err.Error(), "non-numeric") }
 
-// begin has a key that holds what is no count begin at zero, unless somebody else has
+// resetForeignKey has a key that holds what is no count begin at zero, unless somebody else has
 // written it meanwhile.
-func (sl *slot) begin(c *memcache.Client, key string, expire int32) error {
+func (sl *slot) resetForeignKey(c *memcache.Client, key string, expire int32) error {
 	item, err := c.Get(key)
 	switch {
 	case errors.Is(err, memcache.ErrCacheMiss):
@@ -228,9 +228,9 @@ func (sl *slot) begin(c *memcache.Client, key string, expire int32) error {
 	return err
 }
 
-// get fills in the counts of keys; those not there are zero.
-func (sl *slot) get(by time.Time, counters []*counter) error {
-	return sl.do(by, func(c *memcache.Client) error {
+// readCounts fills in the counts of keys; those not there are zero.
+func (sl *slot) readCounts(by time.Time, counters []*counter) error {
+	return sl.useClient(by, func(c *memcache.Client) error {
 		keys := make([]string, len(counters))
 		for i, k := range counters {
 			keys[i] = k.key
@@ -244,7 +244,7 @@ func (sl *slot) get(by time.Time, counters []*counter) error {
 			if item := items[k.key]; item != nil {
 				n, err := parseCount(item.Value)
 				if err != nil {
-					if err := sl.begin(c, k.key, k.expire); err != nil {
+					if err := sl.resetForeignKey(c, k.key, k.expire); err != nil {
 						return err
 					}
 				}

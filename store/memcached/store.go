@@ -50,12 +50,12 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, now: o.Now, log: o.Logger, tuning: o.tuning()}
+	s := &Store{prefix: o.Prefix, now: o.Now, log: o.Logger, tuning: o.queueTuning()}
 	s.inside = inside{s}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o))
 	}
-	s.queue = transport.NewOwn(s, transport.Options{Budget: o.Timeout, Timeout: max(o.Timeout, time.Second), Waiting: maxWaiting})
+	s.queue = transport.NewOwnQueue(s, transport.Options{Budget: o.Timeout, Timeout: max(o.Timeout, time.Second), Waiting: maxWaiting})
 	return s, nil
 }
 
@@ -133,7 +133,7 @@ func Restarts(l, old *weir.Limit) string {
 // servable is Check for a single op: as long as all is well it costs nothing.
 func servable(l *weir.Limit) error {
 	if l.Cells == 0 {
-		return fault("limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+		return storeErrorf("limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
 	if l.Algorithm == algorithm.FixedWindow && l.Anchor != params.AnchorFirst {
 		return nil
@@ -157,7 +157,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	_, err := s.queue.Take(ctx, transport.ClassOf(ctx), nil, ops)
+	_, err := s.queue.DecideByClass(ctx, transport.ClassOf(ctx), nil, ops)
 	if err == nil {
 		return nil
 	}

@@ -32,8 +32,8 @@ type taken struct {
 	charged int64
 }
 
-// locate checks ops and finds the counter of each.
-func (c *call) locate() error {
+// findCounters checks ops and finds the counter of each.
+func (c *call) findCounters() error {
 	c.taken = make([]taken, len(c.ops))
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
@@ -48,7 +48,7 @@ func (c *call) locate() error {
 			return err
 		}
 		k := new(counter)
-		c.Store.locate(k, o.Key, o.Limit, c.windowEnd(o.Limit))
+		c.Store.locateCounter(k, o.Key, o.Limit, c.windowEnd(o.Limit))
 		t.counter = k
 		for j := range i {
 			e := &c.taken[j]
@@ -65,7 +65,7 @@ func (c *call) locate() error {
 		}
 		if !t.again {
 			var err error
-			if k.expire, err = expiry(k.end-c.now, time.Now().Unix()); err != nil {
+			if k.expire, err = encodeExpiry(k.end-c.now, time.Now().Unix()); err != nil {
 				return err
 			}
 			c.counters = append(c.counters, k)
@@ -82,8 +82,8 @@ func (c *call) windowEnd(l *weir.Limit) int64 {
 	return c.cells[0] >> weir.FractionBits
 }
 
-// step answers an ask of o from a count, as the algorithm does.
-func (c *call) step(i int, count, cost int64, v weir.Verb) weir.Decision {
+// decideByCount answers an ask of o from a count, as the algorithm does.
+func (c *call) decideByCount(i int, count, cost int64, v weir.Verb) weir.Decision {
 	o := &c.ops[i]
 	c.cells = [2]int64{}
 	if count > 0 {
@@ -92,13 +92,13 @@ func (c *call) step(i int, count, cost int64, v weir.Verb) weir.Decision {
 	return o.Limit.Algorithm.Step(c.cells[:], o.Limit, weir.Ask{Now: c.now, Cost: cost, Verb: v})
 }
 
-// run decides. Where every op just has to allow it charges at once, and goes on
+// decideOps decides. Where every op just has to allow it charges at once, and goes on
 // only when that fails: it looks, settles and charges, and when somebody else was
 // faster takes back and settles again by what it has learned.
 //
 // Each round that fails finds one more op refused than the one before, so there
 // are no more rounds than ops.
-func (c *call) run() error {
+func (c *call) decideOps() error {
 	tried := c.isSpendOnly()
 	if tried {
 		c.pass = true
@@ -106,24 +106,24 @@ func (c *call) run() error {
 			o := &c.ops[i]
 			o.Answer = weir.Answer{Decision: weir.Decision{Limit: o.Limit}, Now: c.now, Charged: true}
 		}
-		if done, err := c.charge(); done || err != nil {
+		if done, err := c.chargeSettled(); done || err != nil {
 			return err
 		}
 	}
 	// A refusal by the only counter has told what it holds.
 	if !tried || len(c.counters) > 1 {
-		if err := c.conn.get(c.deadline, c.counters); err != nil {
+		if err := c.conn.readCounts(c.deadline, c.counters); err != nil {
 			return err
 		}
 	}
 	for range len(c.ops) + 1 {
-		c.peek()
+		c.answerPeeks()
 		c.pass = weir.Resolve(c.ops)
-		if done, err := c.charge(); done || err != nil {
+		if done, err := c.chargeSettled(); done || err != nil {
 			return err
 		}
 	}
-	return fault("ops of one request contend with each other: this cannot be, please report it")
+	return storeErrorf("ops of one request contend with each other: this cannot be, please report it")
 }
 
 // isSpendOnly reports whether all ops are spends that must allow, of different keys
@@ -138,8 +138,8 @@ func (c *call) isSpendOnly() bool {
 	return true
 }
 
-// peek fills each op's answer to a Peek.
-func (c *call) peek() {
+// answerPeeks fills each op's answer to a Peek.
+func (c *call) answerPeeks() {
 	for _, k := range c.counters {
 		k.seen = k.count
 	}
@@ -152,13 +152,13 @@ func (c *call) peek() {
 		if o.Cost == 0 && o.Headroom == 0 {
 			cost = 0
 		}
-		o.Answer = weir.Answer{Decision: c.step(i, t.count, cost, weir.Peek), Now: c.now}
+		o.Answer = weir.Answer{Decision: c.decideByCount(i, t.count, cost, weir.Peek), Now: c.now}
 	}
 }
 
-// charge does what was settled. It reports false if there was less room than was
+// chargeSettled does what was settled. It reports false if there was less room than was
 // thought: then all is taken back, as it is after an error.
-func (c *call) charge() (bool, error) {
+func (c *call) chargeSettled() (bool, error) {
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
 		if !o.Charged || t.counter == nil {
@@ -188,29 +188,29 @@ func (c *call) chargeOne(i int) (bool, error) {
 	verb := o.Commit()
 	switch {
 	case o.Cost == 0:
-		o.Answer = o.WithDecision(c.step(i, t.seen, 0, verb))
+		o.Answer = o.WithDecision(c.decideByCount(i, t.seen, 0, verb))
 		return true, nil
 	case verb == weir.Refund:
-		return true, c.refund(i)
+		return true, c.refundOp(i)
 	}
-	count, err := c.conn.add(c.deadline, t.key, o.Cost, t.expire)
+	count, err := c.conn.incrementKey(c.deadline, t.key, o.Cost, t.expire)
 	if err != nil {
 		return false, err
 	}
-	c.note(t, o.Cost, count)
+	c.recordCount(t, o.Cost, count)
 	switch {
 	case c.reliesOn(i) && count+o.Headroom > o.Limit.Count:
 		t.count = max(t.count, count-t.mine)
 		return false, nil
 	case verb == weir.Spend && count > o.Limit.Count:
 		// Charged whatever it says, and it says that there is no room.
-		o.Answer = o.WithDecision(c.step(i, count-o.Cost, o.Cost, weir.Spend))
-		return true, c.undo(t, o.Cost)
+		o.Answer = o.WithDecision(c.decideByCount(i, count-o.Cost, o.Cost, weir.Spend))
+		return true, c.undoCharge(t, o.Cost)
 	}
-	o.Answer = o.WithDecision(c.step(i, count-o.Cost, o.Cost, verb))
+	o.Answer = o.WithDecision(c.decideByCount(i, count-o.Cost, o.Cost, verb))
 	// Counts end at MaxCost, or forced ones could come round to zero.
 	if over := min(count-weir.MaxCost, o.Cost); over > 0 {
-		return true, c.undo(t, over)
+		return true, c.undoCharge(t, over)
 	}
 	return true, nil
 }
@@ -230,33 +230,33 @@ func (c *call) reliesOn(i int) bool {
 	return false
 }
 
-// refund gives back to the window that is open; to one that is over there is
+// refundOp gives back to the window that is open; to one that is over there is
 // nothing to give back.
-func (c *call) refund(i int) error {
+func (c *call) refundOp(i int) error {
 	o, t := &c.ops[i], &c.taken[i]
 	if t.seen > 0 && (o.ID == 0 || o.ID == t.counter.end) {
-		if err := c.sub(c.deadline, t, min(o.Cost, t.seen)); err != nil {
+		if err := c.subtractCost(c.deadline, t, min(o.Cost, t.seen)); err != nil {
 			return err
 		}
 	}
-	o.Answer = o.WithDecision(c.step(i, t.seen, 0, weir.Refund))
+	o.Answer = o.WithDecision(c.decideByCount(i, t.seen, 0, weir.Refund))
 	return nil
 }
 
-// sub takes cost off the counter of t.
-func (c *call) sub(by time.Time, t *taken, cost int64) error {
-	count, err := c.conn.sub(by, t.key, cost)
+// subtractCost takes cost off the counter of t.
+func (c *call) subtractCost(by time.Time, t *taken, cost int64) error {
+	count, err := c.conn.decrementKey(by, t.key, cost)
 	if err != nil {
 		return err
 	}
-	c.note(t, -cost, count)
+	c.recordCount(t, -cost, count)
 	return nil
 }
 
-// undo takes back what was charged to the counter of t. Where that fails it is not
+// undoCharge takes back what was charged to the counter of t. Where that fails it is not
 // tried again: it may have been done.
-func (c *call) undo(t *taken, cost int64) error {
-	err := c.sub(c.end, t, cost)
+func (c *call) undoCharge(t *taken, cost int64) error {
+	err := c.subtractCost(c.end, t, cost)
 	if err != nil {
 		t.charged -= cost
 		c.kept.Add(1)
@@ -264,7 +264,7 @@ func (c *call) undo(t *taken, cost int64) error {
 	return err
 }
 
-func (c *call) note(t *taken, charged, count int64) {
+func (c *call) recordCount(t *taken, charged, count int64) {
 	t.charged += charged
 	t.mine += charged
 	t.seen = count
@@ -279,9 +279,9 @@ func (c *call) takeBack() {
 		}
 		var err error
 		if t.charged > 0 {
-			_, err = c.conn.sub(c.end, t.key, t.charged)
+			_, err = c.conn.decrementKey(c.end, t.key, t.charged)
 		} else {
-			_, err = c.conn.add(c.end, t.key, -t.charged, t.expire)
+			_, err = c.conn.incrementKey(c.end, t.key, -t.charged, t.expire)
 		}
 		// The answer that is under way stands all the same: what is kept makes
 		// later ones refuse, and Stats tells.

@@ -8,23 +8,23 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	if err := s.locate(ops, all); err != nil {
+	if err := s.locateOps(ops, all); err != nil {
 		return err
 	}
-	locks = s.hold(ops, all, locks)
-	now := locks.now(s.clock)
+	locks = s.holdSegments(ops, all, locks)
+	now := locks.decisionTime(s.clock)
 	for i := range all {
-		if p := &all[i]; len(p.versions) > 1 && s.carry(p, &ops[i], now) {
+		if p := &all[i]; len(p.versions) > 1 && s.carryRow(p, &ops[i], now) {
 			// Rows stand elsewhere than where they were found.
 			for j := range all {
 				if q := &all[j]; q.table != nil && q.window == nil && q.overflow == nil {
-					q.at, q.found = q.segment.find(q.tag)
+					q.at, q.found = q.segment.findRow(q.tag)
 				}
 			}
 		}
 	}
 	for i := range ops {
-		all[i].look(&ops[i], now)
+		all[i].answerPeek(&ops[i], now)
 	}
 	weir.Resolve(ops)
 	moved := false
@@ -34,7 +34,7 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 		}
 		p := &all[i]
 		found := p.found
-		p.charge(&ops[i], now, moved)
+		p.chargeOp(&ops[i], now, moved)
 		// A row that was made may stand where that of a later op was.
 		moved = moved || p.found != found
 	}

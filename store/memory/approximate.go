@@ -31,9 +31,9 @@ func Restarts(l, old *weir.Limit) string {
 	return why
 }
 
-// window returns the sketch of an approximate limit, which it makes if there is
+// windowFor returns the sketch of an approximate limit, which it makes if there is
 // none yet.
-func (k *sketches) window(l *weir.Limit) (*sketch.Window, error) {
+func (k *sketches) windowFor(l *weir.Limit) (*sketch.Window, error) {
 	key := windowKeyOf(l)
 	if w := k.live.Load().windows[key]; w != nil {
 		return w, nil
@@ -73,7 +73,7 @@ func (k *sketches) dropWindows(now int64) {
 	next := k.live.Load().clone()
 	n := of(next)
 	for key, w := range next.windows {
-		if n[key.id] > 1 && w.Over(now-grace) {
+		if n[key.id] > 1 && w.IsExpired(now-grace) {
 			delete(next.windows, key)
 			n[key.id]--
 		}
@@ -113,15 +113,15 @@ func windowOptions(l *weir.Limit) sketch.WindowOptions {
 
 // oneSketched decides a key of an approximate limit.
 func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
-	w, err := s.sketches.window(l)
+	w, err := s.sketches.windowFor(l)
 	if err != nil {
 		return weir.Decision{}, 0, err
 	}
-	tag := s.tables.tag(key, l)
+	tag := s.tables.tagOfKey(key, l)
 	// The segment that would hold the key is locked for its sake: between the
 	// look and the charge of a decision over several limits nobody may spend.
-	g := s.tables.bySize[1].lock(tag)
-	a.Now = g.now(s.clock)
+	g := s.tables.bySize[1].lockSegment(tag)
+	a.Now = g.decisionTime(s.clock)
 	d := stepWindow(w, tag, l, a)
 	g.mu.Unlock()
 	return d, a.Now, nil

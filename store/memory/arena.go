@@ -26,8 +26,8 @@ type arena struct {
 	spares   [len(narrow)]spare
 }
 
-// fits reports whether tables may take so many bytes more.
-func (a *arena) fits(bytes int64) bool { return a.bytes.Load()+bytes <= a.maxBytes }
+// hasRoomFor reports whether tables may take so many bytes more.
+func (a *arena) hasRoomFor(bytes int64) bool { return a.bytes.Load()+bytes <= a.maxBytes }
 
 func (a *arena) account(bytes int64) { a.bytes.Add(bytes) }
 
@@ -45,8 +45,8 @@ type spare struct {
 	free [][]int64
 }
 
-// cells returns zeroed cells of the given size in bytes, and accounts for them.
-func (a *arena) cells(bytes int) []int64 {
+// takeCells returns zeroed cells of the given size in bytes, and accounts for them.
+func (a *arena) takeCells(bytes int) []int64 {
 	words := bytes / 8
 	a.account(int64(bytes))
 	p := a.spareOf(words)

@@ -21,23 +21,23 @@ import (
 // RowID, until when it is kept, and its cells. Changed rows of a counter are where no limit
 // looks first: the keys that no change touched keep their rows, and are found as fast.
 //
-// See slot.apply for how it is charged.
+// See slot.applyToRow for how it is charged.
 
 // maxElders bounds the elders of a row: of more that which ends first goes.
 const maxElders = 6
 
-// carry has p go where its key has a row of another version, or moves what that row says to
+// carryRow has p go where its key has a row of another version, or moves what that row says to
 // where p has found none. It reports whether rows have moved. Where the store is full the
 // row stays, unless it makes the room.
 //
 // Requires: the locks of all segments of p, where it needs no room or has it.
-func (s *Store) carry(p *taken, o *weir.Op, now int64) (moved bool) {
+func (s *Store) carryRow(p *taken, o *weir.Op, now int64) (moved bool) {
 	l := o.Limit
 	if p.of != nil {
 		l = p.of
 	}
 	changed := s.tables.changedSlot(o.Key, l)
-	olds, from := p.olds(&s.tables, o, changed, now)
+	olds, from := p.oldVersions(&s.tables, o, changed, now)
 	if len(olds) == 0 {
 		return false
 	}
@@ -49,19 +49,19 @@ func (s *Store) carry(p *taken, o *weir.Op, now int64) (moved bool) {
 	if p.overflow != nil && from.segment != p.segment {
 		return false
 	}
-	own, elders := become(l, olds, now)
-	from.table.drop(from.segment, from.at)
+	own, elders := carryVersions(l, olds, now)
+	from.table.dropRow(from.segment, from.at)
 	switch {
-	case len(elders) > 0 && int(changed.segment.used) < changed.segment.limit():
+	case len(elders) > 0 && int(changed.segment.used) < changed.segment.maxRows():
 		changed.of, changed.elders = p.of, elders
 		p.slot, p.overflow = changed, nil
-	case own[0] <= edge(now):
+	case own[0] <= expiryEdge(now):
 		return true
 	}
-	if p.find(now); p.found && len(p.elders) == 0 {
+	if p.findRow(now); p.found && len(p.elders) == 0 {
 		return true
 	}
-	row, _ := p.row(l, weir.Ask{}, true)
+	row, _ := p.rowWithRoom(l, weir.Ask{}, true)
 	if len(elders) > 0 && p.tag == changed.tag {
 		row[0] = own[0]
 		rest := putVersion(row[changedHead:], version{l, own, 0})
@@ -73,7 +73,7 @@ func (s *Store) carry(p *taken, o *weir.Op, now int64) (moved bool) {
 	} else {
 		copy(row, own)
 	}
-	p.table.claim(p.segment, p.at, p.tag)
+	p.table.claimRow(p.segment, p.at, p.tag)
 	p.found, p.overflow = true, nil
 	return true
 }
@@ -85,9 +85,9 @@ func putVersion(row []int64, v version) []int64 {
 	return row[versionHead+v.l.Cells:]
 }
 
-// become returns the cells under l of a key that has olds, the last of which is the first,
+// carryVersions returns the cells under l of a key that has olds, the last of which is the first,
 // and which of them have to be kept.
-func become(l *weir.Limit, olds []version, now int64) (own []int64, elders []version) {
+func carryVersions(l *weir.Limit, olds []version, now int64) (own []int64, elders []version) {
 	source := slices.IndexFunc(olds, func(v version) bool { return v.l.RowID() == l.RowID() })
 	whole, most := source >= 0, int64(0)
 	if whole {
@@ -107,7 +107,7 @@ func become(l *weir.Limit, olds []version, now int64) (own []int64, elders []ver
 		}
 	}
 	for i, v := range olds {
-		if i == source && whole || v.until <= edge(now) {
+		if i == source && whole || v.until <= expiryEdge(now) {
 			continue
 		}
 		v.cells = slices.Clone(v.cells)
@@ -120,13 +120,13 @@ func become(l *weir.Limit, olds []version, now int64) (own []int64, elders []ver
 	return own, elders
 }
 
-// olds returns the versions under which the key has a row, the last one first, and where
+// oldVersions returns the versions under which the key has a row, the last one first, and where
 // that is.
-func (p *taken) olds(t *tables, o *weir.Op, changed slot, now int64) (olds []version, from slot) {
-	if changed.at, changed.found = changed.segment.find(changed.tag); changed.found {
+func (p *taken) oldVersions(t *tables, o *weir.Op, changed slot, now int64) (olds []version, from slot) {
+	if changed.at, changed.found = changed.segment.findRow(changed.tag); changed.found {
 		var rest []int64
-		if !changed.table.expired(changed.segment, changed.at, edge(now)) {
-			rest = changed.cells()[changedHead:]
+		if !changed.table.expired(changed.segment, changed.at, expiryEdge(now)) {
+			rest = changed.foundCells()[changedHead:]
 		}
 		for len(rest) > 0 {
 			v := version{l: p.version(rest[0]), until: rest[1]}
@@ -136,7 +136,7 @@ func (p *taken) olds(t *tables, o *weir.Op, changed slot, now int64) (olds []ver
 			v.cells, rest = rest[versionHead:][:v.l.Cells], rest[versionHead+v.l.Cells:]
 			if len(olds) == 0 {
 				v.until = v.cells[0]
-			} else if v.until <= edge(now) {
+			} else if v.until <= expiryEdge(now) {
 				continue
 			}
 			olds = append(olds, v)
@@ -145,14 +145,14 @@ func (p *taken) olds(t *tables, o *weir.Op, changed slot, now int64) (olds []ver
 			return olds, changed
 		}
 	}
-	p.others(t, o, func(was *weir.Limit, at slot) {
+	p.eachOtherRow(t, o, func(was *weir.Limit, at slot) {
 		if was == nil {
 			return
 		}
-		if at.at, at.found = at.segment.find(at.tag); at.found {
+		if at.at, at.found = at.segment.findRow(at.tag); at.found {
 			cells := make([]int64, was.Cells) // one that is over is dropped all the same: it would be found first
-			if !at.table.expired(at.segment, at.at, edge(now)) {
-				cells = at.cells()
+			if !at.table.expired(at.segment, at.at, expiryEdge(now)) {
+				cells = at.foundCells()
 			}
 			olds, from = append(olds[:0], version{was, cells, cells[0]}), at
 		}
@@ -176,14 +176,14 @@ func (p *taken) lacksChanged(t *tables, o *weir.Op, n int) bool {
 		return false
 	}
 	g := t.changedSlot(o.Key, o.Limit).segment
-	return int(g.used)+n > g.limit()
+	return int(g.used)+n > g.maxRows()
 }
 
 // makeChanged makes the room for n more changed rows where o's would be.
 func (s *Store) makeChanged(p *taken, o *weir.Op, n int) {
 	c := s.tables.changedSlot(o.Key, o.Limit)
-	g := c.table.lock(c.tag)
-	if now := g.now(s.clock); int(g.used)+n > g.limit() {
+	g := c.table.lockSegment(c.tag)
+	if now := g.decisionTime(s.clock); int(g.used)+n > g.maxRows() {
 		p.crowded = !c.table.makeRoom(g, n, now)
 	}
 	g.mu.Unlock()

@@ -54,7 +54,7 @@ func newClock(nowFunc func() int64) *clock {
 	// Where the time is made up, as in a bubble of testing/synctest, which begins
 	// in the year 2000, no counter tells it.
 	a := &anchor{counts: nowFunc == nil && c.base.Year() >= 2020 && counterKeepsTime()}
-	a.instant = c.look(a.counts)
+	a.instant = c.readClocks(a.counts)
 	a.nowFunc = a.wall
 	c.anchor.Store(a)
 	return c
@@ -73,9 +73,9 @@ func (c *clock) now(last int64) int64 {
 	}
 	n := readCounter() - a.ticks
 	if n >= a.every {
-		return c.renew(a, last)
+		return c.renewAnchor(a, last)
 	}
-	return max(a.after(a.micros(n)), last)
+	return max(a.timeAfter(a.toMicros(n)), last)
 }
 
 func (c *clock) withoutCounter(a *anchor, last int64) int64 {
@@ -84,22 +84,22 @@ func (c *clock) withoutCounter(a *anchor, last int64) int64 {
 	}
 	n := int64(time.Since(c.base)) - a.mono
 	if n >= anchorEvery || n >= anchorFirst && a.counts {
-		return c.renew(a, last)
+		return c.renewAnchor(a, last)
 	}
-	return max(a.after(n/1000), last)
+	return max(a.timeAfter(n/1000), last)
 }
 
-// renew ties the clock to the present instant.
-func (c *clock) renew(a *anchor, last int64) int64 {
-	n := a.next(c.look(a.counts))
+// renewAnchor ties the clock to the present instant.
+func (c *clock) renewAnchor(a *anchor, last int64) int64 {
+	n := a.nextAnchor(c.readClocks(a.counts))
 	if c.anchor.CompareAndSwap(a, &n) {
 		return max(n.nowFunc, last)
 	}
 	return c.now(last)
 }
 
-// look reads every clock, the counter if it counts.
-func (c *clock) look(counts bool) instant {
+// readClocks reads every clock, the counter if it counts.
+func (c *clock) readClocks(counts bool) instant {
 	// Whoever lost the processor in between does not know when it read what.
 	const tries, closely = 8, 1 << 12 // ticks: a microsecond or two
 	for try := 0; counts && try < tries; try++ {
@@ -119,26 +119,26 @@ func (c *clock) instant() instant {
 	return instant{mono: int64(now.Sub(c.base)), wall: now.UnixMicro()}
 }
 
-// after returns the time so many microseconds after the anchor.
-func (a *anchor) after(micros int64) int64 {
+// timeAfter returns the time so many microseconds after the anchor.
+func (a *anchor) timeAfter(micros int64) int64 {
 	if a.ahead > 0 {
 		micros -= min(micros>>slew, a.ahead)
 	}
 	return a.nowFunc + micros
 }
 
-// at returns the time that is told at i.
-func (a *anchor) at(i instant) int64 {
+// timeAtInstant returns the time that is told at i.
+func (a *anchor) timeAtInstant(i instant) int64 {
 	if n := i.ticks - a.ticks; a.scale != 0 && i.ticks != 0 && n < 4*a.every {
-		return a.after(a.micros(n))
+		return a.timeAfter(a.toMicros(n))
 	}
-	return a.after((i.mono - a.mono) / 1000)
+	return a.timeAfter((i.mono - a.mono) / 1000)
 }
 
-// next returns the anchor to follow a at i.
-func (a *anchor) next(i instant) anchor {
+// nextAnchor returns the anchor to follow a at i.
+func (a *anchor) nextAnchor(i instant) anchor {
 	n := anchor{instant: i, nowFunc: i.wall, counts: a.counts}
-	if nowFunc := a.at(i); i.wall < nowFunc {
+	if nowFunc := a.timeAtInstant(i); i.wall < nowFunc {
 		n.nowFunc, n.ahead = nowFunc, nowFunc-i.wall
 	}
 	switch {

@@ -24,8 +24,8 @@ func follow(t *testing.T, perMicro uint64) {
 		t.Helper()
 		i := at(mono)
 		i.wall = wall
-		a = a.next(i)
-		now := a.at(at(mono))
+		a = a.nextAnchor(i)
+		now := a.timeAtInstant(at(mono))
 		if now < told {
 			t.Fatalf("at %d the clock went back from %d to %d", mono, told, now)
 		}
@@ -36,7 +36,7 @@ func follow(t *testing.T, perMicro uint64) {
 		return now
 	}
 	step(0, 1_000_000)
-	if got := a.at(at(second / 2)); got != 1_500_000 {
+	if got := a.timeAtInstant(at(second / 2)); got != 1_500_000 {
 		t.Errorf("half a second after the anchor: %d", got)
 	}
 	if got := step(second, 2_000_000); got != 2_000_000 {
@@ -53,7 +53,7 @@ func follow(t *testing.T, perMicro uint64) {
 	seconds := 0
 	for told > wall {
 		for i := range int64(10) {
-			if now := a.at(at(mono + i*second/10)); now < told {
+			if now := a.timeAtInstant(at(mono + i*second/10)); now < told {
 				t.Fatalf("went back from %d to %d", told, now)
 			} else {
 				told = now
@@ -92,7 +92,7 @@ func TestClockTellsTheTime(t *testing.T) {
 func TestClockThatIsALittleAhead(t *testing.T) {
 	a := anchor{instant: instant{wall: 1000}, nowFunc: 1010, ahead: 10}
 	for since, want := range map[int64]int64{0: 1010, 16: 1025, 160: 1160, 161: 1161, 1_000_000: 1_001_000} {
-		if got := a.after(since); got != want {
+		if got := a.timeAfter(since); got != want {
 			t.Errorf("%d µs after: %d, want %d", since, got, want)
 		}
 	}
@@ -114,34 +114,34 @@ func TestCounterIsChecked(t *testing.T) {
 		"goes too slow":  {mono: 2 * second, ticks: at(1, 3000).ticks + 998_000*3000},
 		"after an hour ": {mono: 3600 * second, ticks: at(3590, 3000).ticks},
 	} {
-		b := a.next(at(1, 3000))
+		b := a.nextAnchor(at(1, 3000))
 		if b.scale == 0 || b.every != 3_000_000_000 {
 			t.Fatalf("not measured: %+v", b)
 		}
-		c := b.next(bad)
+		c := b.nextAnchor(bad)
 		if c.counts || c.scale != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if d := c.next(at(5000, 3000)); d.counts || d.scale != 0 {
+		if d := c.nextAnchor(at(5000, 3000)); d.counts || d.scale != 0 {
 			t.Errorf("%s: trusted again: %+v", name, d)
 		}
 	}
 	for _, perMicro := range []uint64{0, 1, 50, 20_000} {
-		if b := a.next(at(1, perMicro)); b.counts || b.scale != 0 {
+		if b := a.nextAnchor(at(1, perMicro)); b.counts || b.scale != 0 {
 			t.Errorf("%d ticks a microsecond: %+v", perMicro, b)
 		}
 	}
-	b := a.next(at(1, 3000))
+	b := a.nextAnchor(at(1, 3000))
 	soon := at(1, 3000)
 	soon.mono, soon.ticks = soon.mono+100, soon.ticks+1
-	if g := b.next(soon); !g.counts || g.rate != b.rate {
+	if g := b.nextAnchor(soon); !g.counts || g.rate != b.rate {
 		t.Errorf("after 100 ns, of which nothing can be told: %+v", g)
 	}
 	vague := at(2, 3000)
 	vague.ticks = 0
-	c := b.next(vague)
-	d := c.next(at(3, 3000))
-	e := d.next(at(4, 3000))
+	c := b.nextAnchor(vague)
+	d := c.nextAnchor(at(3, 3000))
+	e := d.nextAnchor(at(4, 3000))
 	if c.scale != 0 || d.scale != 0 || !c.counts || e.scale == 0 {
 		t.Errorf("after a look that was not close: %+v, %+v, %+v", c, d, e)
 	}
@@ -149,7 +149,7 @@ func TestCounterIsChecked(t *testing.T) {
 	month := at(30*86400, 3000)
 	month.mono += month.mono / 2000
 	month.wall = month.mono / 1000
-	if f := e.next(month); f.scale == 0 || f.nowFunc != month.wall || f.ahead != 0 {
+	if f := e.nextAnchor(month); f.scale == 0 || f.nowFunc != month.wall || f.ahead != 0 {
 		t.Errorf("after a month: %+v", f)
 	}
 }
@@ -176,9 +176,9 @@ func TestClocksAgree(t *testing.T) {
 	c := newClock(nil)
 	a := *c.anchor.Load()
 	for a.scale == 0 && a.counts {
-		i := c.look(true)
+		i := c.readClocks(true)
 		if i.mono-a.mono > int64(10*time.Millisecond) {
-			a = a.next(i)
+			a = a.nextAnchor(i)
 		}
 	}
 	var wg sync.WaitGroup
@@ -188,7 +188,7 @@ func TestClocksAgree(t *testing.T) {
 				before := int64(time.Since(c.base))
 				ticks := readCounter()
 				after := int64(time.Since(c.base))
-				told := (a.at(instant{ticks: ticks, mono: after}) - a.nowFunc) * 1000
+				told := (a.timeAtInstant(instant{ticks: ticks, mono: after}) - a.nowFunc) * 1000
 				const off = int64(500 * time.Microsecond)
 				if told < before-a.mono-off || told > after-a.mono+off {
 					t.Errorf("%d ns after the anchor, where the monotonic clock has %d to %d", told, before-a.mono, after-a.mono)

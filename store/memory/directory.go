@@ -22,7 +22,7 @@ type directory struct {
 
 func directoryBytes(entries int) int64 { return 32 + 8*int64(entries) }
 
-func (p *top) each(f func(*segment)) {
+func (p *top) eachSegment(f func(*segment)) {
 	d := p.directory.Load()
 	var last *segment
 	for i := range d.segments {

@@ -15,9 +15,9 @@ type rate struct {
 // fifteen seconds be multiplied with it.
 const scaleBits = 40
 
-// micros returns how many microseconds so many ticks take, those of fifteen seconds at
+// toMicros returns how many microseconds so many ticks take, those of fifteen seconds at
 // most.
-func (r *rate) micros(ticks uint64) int64 { return int64(ticks * r.scale >> scaleBits) }
+func (r *rate) toMicros(ticks uint64) int64 { return int64(ticks * r.scale >> scaleBits) }
 
 // measure returns the rate from a to b, and whether the counter is to be trusted: it
 // ticks like a processor, and as r, the rate until now, said it would.

@@ -12,15 +12,15 @@ import (
 // are something else. See docs/decisions/0014-fast-paths.md.
 func (s *Store) takePair(ops *[2]weir.Op) bool {
 	a, b := &ops[0], &ops[1]
-	if !direct(a) || !direct(b) || s.closed.Load() {
+	if !isDirect(a) || !isDirect(b) || s.closed.Load() {
 		return false
 	}
 	hash := maphash.String(s.tables.seed, a.Key)
-	p := pair{tagA: tagOf(hash, a.Limit)}
+	p := pair{tagA: tagOfHash(hash, a.Limit)}
 	if b.Key != a.Key {
 		hash = maphash.String(s.tables.seed, b.Key)
 	}
-	p.tagB = tagOf(hash, b.Limit)
+	p.tagB = tagOfHash(hash, b.Limit)
 	if p.tagA == p.tagB {
 		return false // the second sees what the first has spent
 	}
@@ -34,7 +34,7 @@ func (s *Store) takePair(ops *[2]weir.Op) bool {
 	if second != first {
 		second.mu.Lock()
 	}
-	done := p.spend(s.clock, a, b)
+	done := p.spendBoth(s.clock, a, b)
 	if second != first {
 		second.mu.Unlock()
 	}
@@ -42,9 +42,9 @@ func (s *Store) takePair(ops *[2]weir.Op) bool {
 	return done
 }
 
-// direct reports whether o is a spend that must allow, of a key that keeps its state
+// isDirect reports whether o is a spend that must allow, of a key that keeps its state
 // in its row.
-func direct(o *weir.Op) bool {
+func isDirect(o *weir.Op) bool {
 	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize && uint64(o.Cost) <= weir.MaxCost &&
 		uint(o.Limit.Cells-1) < maxDirect && o.Limit.Traits()&(weir.Grows|weir.Leases|weir.Sketches) == 0
 }
@@ -55,20 +55,20 @@ type pair struct {
 	inA, inB   *segment
 }
 
-// spend charges both or none, if both rows are there. Requires: both locks.
-func (p *pair) spend(c *clock, a, b *weir.Op) bool {
-	if !p.inA.covers(p.tagA) || !p.inB.covers(p.tagB) {
+// spendBoth charges both or none, if both rows are there. Requires: both locks.
+func (p *pair) spendBoth(c *clock, a, b *weir.Op) bool {
+	if !p.inA.coversTag(p.tagA) || !p.inB.coversTag(p.tagB) {
 		return false
 	}
-	atA, found := p.inA.find(p.tagA)
+	atA, found := p.inA.findRow(p.tagA)
 	if !found {
 		return false
 	}
-	atB, found := p.inB.find(p.tagB)
+	atB, found := p.inB.findRow(p.tagB)
 	if !found {
 		return false
 	}
-	rowA, rowB := p.inA.row(atA), p.inB.row(atB)
+	rowA, rowB := p.inA.cellsAt(atA), p.inB.cellsAt(atB)
 	now := c.now(max(p.inA.latest, p.inB.latest))
 	p.inA.latest, p.inB.latest = now, now
 	askA, askB := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID}, weir.Ask{Now: now, Cost: b.Cost, ID: b.ID}

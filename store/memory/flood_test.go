@@ -89,8 +89,8 @@ func (f flood) run(t *testing.T, l *weir.Limit) (refused float64, st Stats) {
 			}
 			wheel[tick] = nil
 			if tick%1000 == 0 {
-				s.sweeper.sweep(now, tick/1000%sweepRounds)
-				s.sweeper.report(now)
+				s.sweeper.sweepPart(now, tick/1000%sweepRounds)
+				s.sweeper.logFullness(now)
 			}
 		}
 		clock.Store(max(now, clock.Load()))
@@ -249,13 +249,13 @@ func TestOverflowReachesAsFarAsTheLimit(t *testing.T) {
 	} {
 		l := compile(t, &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Period: c.period,
 			Params: params.Params{Anchor: params.AnchorCalendar, Calendar: c.unit}})
-		if got := keyOf(l).reach; got < c.longest.Microseconds() {
+		if got := overflowKeyOf(l).reach; got < c.longest.Microseconds() {
 			t.Errorf("calendar unit %d: the sketch counts for %d µs, a window lasts up to %v", c.unit, got, c.longest)
 		}
 	}
 	minute := compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute})
 	deep := compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute, Burst: 100_000})
-	if keyOf(minute) == keyOf(deep) {
+	if overflowKeyOf(minute) == overflowKeyOf(deep) {
 		t.Error("a bucket that takes a thousand minutes to fill shares stamps with one that takes one")
 	}
 }
@@ -280,12 +280,12 @@ func TestFamilyReachOfSketches(t *testing.T) {
 						cells := make([]int64, l.Cells)
 						d := l.Algorithm.Step(cells, l, weir.Ask{Now: start, Cost: l.Burst})
 						want = max(want, micros.Of(d.ResetAfter))
-						if got := keyOf(l).reach; got != int64(bits.Len64(uint64(want))) {
+						if got := overflowKeyOf(l).reach; got != int64(bits.Len64(uint64(want))) {
 							t.Errorf("%s, %d per %v, burst %d: reaches 2^%d µs, and is whole after %v", a.Name(), count, l.Period, l.Burst, got, d.ResetAfter)
 						}
 						continue
 					}
-					if got := keyOf(l).reach; got != want {
+					if got := overflowKeyOf(l).reach; got != want {
 						t.Errorf("%s, %d per %v: reaches %d µs", a.Name(), count, l.Period, got)
 					}
 				}
@@ -318,7 +318,7 @@ func TestFullStoreSaysSo(t *testing.T) {
 			}
 		}
 		if i%100 == 0 {
-			s.sweeper.report(clock.Load())
+			s.sweeper.logFullness(clock.Load())
 		}
 	}
 	st := s.Stats()
@@ -327,7 +327,7 @@ func TestFullStoreSaysSo(t *testing.T) {
 	}
 	clock.Add(10 * time.Minute.Microseconds())
 	for range 3 {
-		s.sweeper.report(clock.Load())
+		s.sweeper.logFullness(clock.Load())
 	}
 	if got := strings.Count(log.String(), "level=WARN"); got != 2 {
 		t.Errorf("%d log lines, want 2:\n%s", got, log.String())

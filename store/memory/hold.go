@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// locate checks ops and finds the table and the tag of each.
-func (s *Store) locate(ops []weir.Op, all []taken) error {
+// locateOps checks ops and finds the table and the tag of each.
+func (s *Store) locateOps(ops []weir.Op, all []taken) error {
 	for i := range ops {
 		o, p := &ops[i], &all[i]
 		if o.Role == weir.Deny {
@@ -17,16 +17,16 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 		if err := checkCost(o); err != nil {
 			return err
 		}
-		p.table = s.tables.of(o.Limit)
+		p.table = s.tables.tableFor(o.Limit)
 		if p.table == nil || o.Limit.Traits()&(weir.Sketches|weir.Leases) != 0 {
 			a := weir.Ask{ID: o.ID, Verb: o.Verb}
 			if err := s.refuses(o.Limit, &a); err != nil {
 				return err
 			}
 		}
-		p.tag = s.tables.tag(o.Key, o.Limit)
+		p.tag = s.tables.tagOfKey(o.Key, o.Limit)
 		if o.Limit.Traits()&weir.Sketches != 0 {
-			w, err := s.sketches.window(o.Limit)
+			w, err := s.sketches.windowFor(o.Limit)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 				continue
 			}
 			p.again = true
-			if spends(&ops[j], o) {
+			if takesFrom(&ops[j], o) {
 				p.earlier = min(p.earlier+ops[j].Cost, weir.MaxCost+1)
 			}
 		}
@@ -57,25 +57,25 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 	return nil
 }
 
-// spends reports whether what earlier takes is no longer there for o, an op on
+// takesFrom reports whether what earlier takes is no longer there for o, an op on
 // the same key. Asking twice for one lease is asking once.
-func spends(earlier, o *weir.Op) bool {
+func takesFrom(earlier, o *weir.Op) bool {
 	if earlier.Verb == weir.Peek || earlier.Verb == weir.Refund {
 		return false
 	}
 	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
 }
 
-// hold locks the segments of all ops and sees to it that every op has its row,
+// holdSegments locks the segments of all ops and sees to it that every op has its row,
 // or room for one, or a sketch.
-func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
+func (s *Store) holdSegments(ops []weir.Op, all []taken, locks lockSet) lockSet {
 	for {
 		locks = locks[:0]
 		for i := range all {
 			if p := &all[i]; p.table != nil {
 				p.segment = p.table.segment(p.tag)
-				locks = locks.with(p.segment)
-				p.others(&s.tables, &ops[i], func(_ *weir.Limit, at slot) { locks = locks.with(at.segment) })
+				locks = locks.withSegment(p.segment)
+				p.eachOtherRow(&s.tables, &ops[i], func(_ *weir.Limit, at slot) { locks = locks.withSegment(at.segment) })
 			}
 		}
 		locks.lock()
@@ -93,9 +93,9 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 			s.makeChanged(p, &ops[i], len(all))
 			continue
 		}
-		g := p.table.lock(p.tag)
-		now := g.now(s.clock)
-		if int(g.used)+need > g.limit() {
+		g := p.table.lockSegment(p.tag)
+		now := g.decisionTime(s.clock)
+		if int(g.used)+need > g.maxRows() {
 			p.full = !p.table.makeRoom(g, need, now)
 		} else {
 			p.full = p.table.slabs != nil
@@ -103,8 +103,8 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 		g.mu.Unlock()
 		if p.full {
 			l := ops[i].Limit
-			if s.sketches.of(l, now) == nil {
-				s.sketches.open(l, now)
+			if s.sketches.overflowFor(l, now) == nil {
+				s.sketches.openOverflow(l, now)
 			}
 		}
 	}
@@ -121,9 +121,9 @@ func (s *Store) lacking(ops []weir.Op, all []taken, locks lockSet) (at, need int
 		if p.table == nil {
 			continue
 		}
-		locked := p.segment.covers(p.tag)
-		p.others(&s.tables, &ops[i], func(_ *weir.Limit, at slot) {
-			locked = locked && slices.Contains(locks, at.segment) && at.segment.covers(at.tag)
+		locked := p.segment.coversTag(p.tag)
+		p.eachOtherRow(&s.tables, &ops[i], func(_ *weir.Limit, at slot) {
+			locked = locked && slices.Contains(locks, at.segment) && at.segment.coversTag(at.tag)
 		})
 		if !locked {
 			return i, 0
@@ -132,10 +132,10 @@ func (s *Store) lacking(ops []weir.Op, all []taken, locks lockSet) (at, need int
 			continue
 		}
 		p.overflow = nil
-		if p.at, p.found = p.segment.find(p.tag); p.found {
+		if p.at, p.found = p.segment.findRow(p.tag); p.found {
 			continue
 		}
-		if known := s.versions.of(ops[i].Limit); len(known) > max(len(p.versions), 1) {
+		if known := s.versions.listWith(ops[i].Limit); len(known) > max(len(p.versions), 1) {
 			p.versions = known
 			return i, 0
 		}
@@ -148,13 +148,13 @@ func (s *Store) lacking(ops []weir.Op, all []taken, locks lockSet) (at, need int
 				need++
 			}
 		}
-		if int(p.segment.used)+need <= p.segment.limit() && (p.table.slabs == nil || p.table.slabs.holds(ops[i].Limit)) {
+		if int(p.segment.used)+need <= p.segment.maxRows() && (p.table.slabs == nil || p.table.slabs.hasRoomFor(ops[i].Limit)) {
 			continue
 		}
 		if !p.full {
 			return i, need
 		}
-		if p.overflow = p.table.sketches.of(ops[i].Limit, s.clock.now(0)); p.overflow == nil {
+		if p.overflow = p.table.sketches.overflowFor(ops[i].Limit, s.clock.now(0)); p.overflow == nil {
 			return i, need
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Store) lacking(ops []weir.Op, all []taken, locks lockSet) (at, need int
 // and returned by value, so that its array stays on the stack.
 type lockSet []*segment
 
-func (k lockSet) with(g *segment) lockSet {
+func (k lockSet) withSegment(g *segment) lockSet {
 	i := len(k)
 	for i > 0 && k[i-1].num > g.num {
 		i--
@@ -185,8 +185,8 @@ func (k lockSet) lock() {
 	}
 }
 
-// now returns the time for a decision in all of k, which are locked.
-func (k lockSet) now(c *clock) int64 {
+// decisionTime returns the time for a decision in all of k, which are locked.
+func (k lockSet) decisionTime(c *clock) int64 {
 	last := int64(0)
 	for _, g := range k {
 		last = max(last, g.latest)

@@ -13,8 +13,8 @@ import (
 // has none.
 func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []int64, found bool, err error) {
 	err = s.inspect(key, l, func(p *slot) {
-		cells, found = slices.Clone(p.cells()), true
-		if p.tag != s.tables.tag(key, l) { // a changed row, in which the last version is the first
+		cells, found = slices.Clone(p.foundCells()), true
+		if p.tag != s.tables.tagOfKey(key, l) { // a changed row, in which the last version is the first
 			cells = cells[changedHead+versionHead:][:l.Cells]
 		}
 	})
@@ -26,7 +26,7 @@ func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []i
 func (s *Store) Forget(_ context.Context, key string, l *weir.Limit) (found bool, err error) {
 	err = s.inspect(key, l, func(p *slot) {
 		found = true
-		p.table.drop(p.segment, p.at)
+		p.table.dropRow(p.segment, p.at)
 	})
 	return found, err
 }
@@ -36,19 +36,19 @@ func (s *Store) inspect(key string, l *weir.Limit, f func(*slot)) error {
 	if err := s.refuses(l, &weir.Ask{Verb: weir.Peek}); err != nil {
 		return err
 	}
-	if len(s.versions.of(l)) > 1 { // a look moves the row of another version here
+	if len(s.versions.listWith(l)) > 1 { // a look moves the row of another version here
 		if _, err := s.oneOfVersions(key, l, weir.Ask{Verb: weir.Peek}); err != nil {
 			return err
 		}
 	}
-	slots, now := []slot{{table: s.tables.of(l), tag: s.tables.tag(key, l)}}, s.clock.now(0)
+	slots, now := []slot{{table: s.tables.tableFor(l), tag: s.tables.tagOfKey(key, l)}}, s.clock.now(0)
 	if weir.CounterID(l) != 0 {
 		slots = append(slots, s.tables.changedSlot(key, l))
 	}
 	for _, p := range slots {
-		p.segment = p.table.lock(p.tag)
-		p.at, p.found = p.segment.find(p.tag)
-		if p.found = p.found && !p.table.expired(p.segment, p.at, edge(now)); p.found {
+		p.segment = p.table.lockSegment(p.tag)
+		p.at, p.found = p.segment.findRow(p.tag)
+		if p.found = p.found && !p.table.expired(p.segment, p.at, expiryEdge(now)); p.found {
 			f(&p)
 		}
 		p.segment.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Store) Stats() Stats {
 	}
 	for _, t := range s.tables.bySize[1:] {
 		st.Reused, st.Splits, st.Shrinks = st.Reused+t.reused.Load(), st.Splits+t.splits.Load(), st.Shrinks+t.shrinks.Load()
-		t.each(func(g *segment) { st.Keys += int64(g.used) })
+		t.eachSegment(func(g *segment) { st.Keys += int64(g.used) })
 	}
 	return st
 }

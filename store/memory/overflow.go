@@ -50,8 +50,8 @@ type overflow struct {
 	until atomic.Int64
 }
 
-// keeps reports whether anything can be charged to o.
-func (o *overflow) keeps() bool { return o.stamps != nil || o.window != nil }
+// canCharge reports whether anything can be charged to o.
+func (o *overflow) canCharge() bool { return o.stamps != nil || o.window != nil }
 
 const (
 	ended = -1 << 63
@@ -70,11 +70,11 @@ func (k *sketches) init(maxBytes int64) {
 	k.live.Store(&sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[windowKey]*sketch.Window{}})
 }
 
-func keyOf(l *weir.Limit) overflowKey {
+func overflowKeyOf(l *weir.Limit) overflowKey {
 	period := micros.Of(l.Period)
 	if l.Traits()&weir.Stamps != 0 {
 		// How far ahead of now a stamp may be, to within a factor of two.
-		return overflowKey{stamps: true, reach: int64(bits.Len64(max(reach(l.Burst, period, l.Count), uint64(period))))}
+		return overflowKey{stamps: true, reach: int64(bits.Len64(max(refillMicros(l.Burst, period, l.Count), uint64(period))))}
 	}
 	if l.Anchor == params.AnchorCalendar {
 		period = max(period, longestWindow(l.Calendar))
@@ -82,9 +82,9 @@ func keyOf(l *weir.Limit) overflowKey {
 	return overflowKey{reach: period}
 }
 
-// reach returns how long burst units take to flow back at count per period, in
+// refillMicros returns how long burst units take to flow back at count per period, in
 // microseconds, rounded up.
-func reach(burst, period, count int64) uint64 {
+func refillMicros(burst, period, count int64) uint64 {
 	hi, lo := bits.Mul64(uint64(burst), uint64(period))
 	if hi >= uint64(count) {
 		return math.MaxUint64
@@ -123,34 +123,34 @@ func summable(l *weir.Limit) bool {
 	return true
 }
 
-// of returns the sketch for the keys of l, nil if it has yet to be opened.
-func (k *sketches) of(l *weir.Limit, now int64) *overflow {
+// overflowFor returns the sketch for the keys of l, nil if it has yet to be opened.
+func (k *sketches) overflowFor(l *weir.Limit, now int64) *overflow {
 	if !summable(l) {
 		return refusing
 	}
-	o := k.live.Load().overflow[keyOf(l)]
+	o := k.live.Load().overflow[overflowKeyOf(l)]
 	if o == nil || !o.matters(now) {
 		return nil
 	}
 	return o
 }
 
-// known returns what a sketch knows of a key: a stamp, or how many units it has
+// recallKey returns what a sketch knows of a key: a stamp, or how many units it has
 // spent.
-func (k *sketches) known(tag uint64, l *weir.Limit, now int64) (stamp, units int64) {
+func (k *sketches) recallKey(tag uint64, l *weir.Limit, now int64) (stamp, units int64) {
 	set := k.live.Load()
 	if len(set.overflow) == 0 || !summable(l) {
 		return 0, 0
 	}
-	o := set.overflow[keyOf(l)]
+	o := set.overflow[overflowKeyOf(l)]
 	switch {
 	case o == nil:
 	case o.stamps != nil:
-		shard := o.stamps.Shard(o.stamps.Index(tag))
+		shard := o.stamps.Shard(o.stamps.ShardIndex(tag))
 		shard.Lock()
 		stamp = wholeMicros(shard.Estimate(tag))
 		shard.Unlock()
-		if stamp <= edge(now) {
+		if stamp <= expiryEdge(now) {
 			stamp = 0
 		}
 	case o.window != nil:
@@ -178,10 +178,10 @@ func (o *overflow) matters(until int64) bool {
 	}
 }
 
-// open makes the sketch for the keys of l. It takes milliseconds: no segment
+// openOverflow makes the sketch for the keys of l. It takes milliseconds: no segment
 // may be locked.
-func (k *sketches) open(l *weir.Limit, now int64) {
-	key := keyOf(l)
+func (k *sketches) openOverflow(l *weir.Limit, now int64) {
+	key := overflowKeyOf(l)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	set := k.live.Load()
@@ -232,9 +232,9 @@ func newOverflow(key overflowKey, bytes int64) *overflow {
 
 func floorPow2(n int64) int64 { return 1 << (bits.Len64(uint64(n)) - 1) }
 
-// expire ends the sketches that hold nothing that matters at now, and returns
+// expireOverflows ends the sketches that hold nothing that matters at now, and returns
 // how many are left.
-func (k *sketches) expire(now int64) int {
+func (k *sketches) expireOverflows(now int64) int {
 	set := k.live.Load()
 	if len(set.overflow) == 0 {
 		return 0

@@ -35,40 +35,40 @@ type segment struct {
 
 const gone = ^uint32(0)
 
-// covers reports whether tag belongs to g.
-func (g *segment) covers(tag uint64) bool {
+// coversTag reports whether tag belongs to g.
+func (g *segment) coversTag(tag uint64) bool {
 	return uint32(tag>>32)>>(32-g.bits) == g.prefix
 }
 
-// idle reports whether looking for expired rows is not worth while at now.
-func (g *segment) idle(now int64) bool {
-	wait := int32(g.sweepAt - millis(now))
+// needsNoSweep reports whether looking for expired rows is not worth while at now.
+func (g *segment) needsNoSweep(now int64) bool {
+	wait := int32(g.sweepAt - wrappedMillis(now))
 	// A clock that went back far must not put the search off for as long.
 	return 0 < wait && wait <= sweepRest/1000
 }
 
-// millis returns milliseconds of microseconds, without what exceeds 32 bits.
-func millis(micros int64) uint32 { return uint32(micros / 1000) }
+// wrappedMillis returns milliseconds of microseconds, without what exceeds 32 bits.
+func wrappedMillis(micros int64) uint32 { return uint32(micros / 1000) }
 
-// equip gives g empty cells.
-func (g *segment) equip(cells []int64) {
+// equipCells gives g empty cells.
+func (g *segment) equipCells(cells []int64) {
 	rows := len(cells) / int(g.words)
 	g.rows, g.used = uint16(rows), 0
 	g.cells = cells[:rows*int(g.words)]
 }
 
-// limit is how many rows may be in use: six in seven, and never all.
-func (g *segment) limit() int { return capacity(int(g.rows)) }
+// maxRows is how many rows may be in use: six in seven, and never all.
+func (g *segment) maxRows() int { return capacity(int(g.rows)) }
 
 func capacity(rows int) int { return rows - rows/7 - 1 }
 
-// home returns where the row of tag would be if it had no neighbours. Tags
+// homeRow returns where the row of tag would be if it had no neighbours. Tags
 // choose the segment by their upper bits, and the row by the lower ones.
-func (g *segment) home(tag uint64) int {
+func (g *segment) homeRow(tag uint64) int {
 	return int(uint64(uint32(tag))*uint64(g.rows)>>32) * int(g.words)
 }
 
-func (g *segment) next(at int) int {
+func (g *segment) nextRow(at int) int {
 	at += int(g.words)
 	if at == len(g.cells) {
 		at = 0
@@ -76,9 +76,9 @@ func (g *segment) next(at int) int {
 	return at
 }
 
-// find returns where the row of tag is, or the empty row that ends the search.
-func (g *segment) find(tag uint64) (at int, found bool) {
-	at = g.home(tag)
+// findRow returns where the row of tag is, or the empty row that ends the search.
+func (g *segment) findRow(tag uint64) (at int, found bool) {
+	at = g.homeRow(tag)
 	for {
 		switch uint64(g.cells[at]) {
 		case tag:
@@ -86,43 +86,43 @@ func (g *segment) find(tag uint64) (at int, found bool) {
 		case 0:
 			return at, false
 		}
-		at = g.next(at)
+		at = g.nextRow(at)
 	}
 }
 
-// row returns the cells behind the tag at at.
-func (g *segment) row(at int) []int64 {
+// cellsAt returns the cells behind the tag at at.
+func (g *segment) cellsAt(at int) []int64 {
 	return g.cells[at+1 : at+int(g.words) : at+int(g.words)]
 }
 
-// now returns the time for a decision in g, which is locked.
+// decisionTime returns the time for a decision in g, which is locked.
 //
 // It is told under the lock: else a spend that was told it earlier could come later,
 // find a key that is full only until now, and refuse a unit too many.
-func (g *segment) now(c *clock) int64 {
+func (g *segment) decisionTime(c *clock) int64 {
 	g.latest = c.now(g.latest)
 	return g.latest
 }
 
-// put copies a row into cells that hold no row of its tag and have room.
-func (g *segment) put(row []int64) {
-	at, _ := g.find(uint64(row[0]))
+// insertRow copies a row into cells that hold no row of its tag and have room.
+func (g *segment) insertRow(row []int64) {
+	at, _ := g.findRow(uint64(row[0]))
 	copy(g.cells[at:at+int(g.words)], row)
 	g.used++
 }
 
-// fill puts the rows in cells, of another segment or of g before it was equipped.
-func (g *segment) fill(cells []int64) {
+// insertRows puts the rows in cells, of another segment or of g before it was equipped.
+func (g *segment) insertRows(cells []int64) {
 	for at := 0; at < len(cells); at += int(g.words) {
 		if cells[at] != 0 {
-			g.put(cells[at : at+int(g.words)])
+			g.insertRow(cells[at : at+int(g.words)])
 		}
 	}
 }
 
-// remove empties the row at at and moves those behind it up, so that no search
+// removeRow empties the row at at and moves those behind it up, so that no search
 // ends too early.
-func (g *segment) remove(at int) {
+func (g *segment) removeRow(at int) {
 	words, size := int(g.words), len(g.cells)
 	distance := func(from, to int) int {
 		if to < from {
@@ -130,9 +130,9 @@ func (g *segment) remove(at int) {
 		}
 		return to - from
 	}
-	for p := g.next(at); g.cells[p] != 0; p = g.next(p) {
+	for p := g.nextRow(at); g.cells[p] != 0; p = g.nextRow(p) {
 		// A row may move up to the hole only if that is not before its home.
-		if distance(g.home(uint64(g.cells[p])), p) >= distance(at, p) {
+		if distance(g.homeRow(uint64(g.cells[p])), p) >= distance(at, p) {
 			copy(g.cells[at:at+words], g.cells[p:p+words])
 			at = p
 		}
@@ -141,5 +141,5 @@ func (g *segment) remove(at int) {
 	g.used--
 }
 
-// edge returns the stamp up to which rows are expired at now.
-func edge(now int64) int64 { return now << weir.FractionBits }
+// expiryEdge returns the stamp up to which rows are expired at now.
+func expiryEdge(now int64) int64 { return now << weir.FractionBits }

@@ -49,7 +49,7 @@ func TestFamilyLimitsOfOneScope(t *testing.T) {
 				other.Add(step)
 				ask(among, "other", others[rng.IntN(len(others))])
 				if i%10 == 0 {
-					among.sweeper.sweep(clock.Load(), i/10)
+					among.sweeper.sweepPart(clock.Load(), i/10)
 				}
 				got, want := ask(among, "key", l), ask(alone, "key", l)
 				if got.Allowed() != want.Allowed() || got.RetryAfter != want.RetryAfter || got.Remaining != want.Remaining {
@@ -76,7 +76,7 @@ func TestWindowsOfOldRulesAreDropped(t *testing.T) {
 	}
 	look := func(want ...bool) {
 		t.Helper()
-		s.sweeper.sweep(clock.Load(), 0)
+		s.sweeper.sweepPart(clock.Load(), 0)
 		for i, l := range []*weir.Limit{minute, hour} {
 			if _, ok := s.Approximate(l); ok != want[i] {
 				t.Errorf("the window of %s: %t", l.Period, ok)

@@ -77,10 +77,10 @@ type chunk struct {
 	used        int
 }
 
-// seek moves open to the first chunk that is not full, or behind the last, and
+// seekChunk moves open to the first chunk that is not full, or behind the last, and
 // returns how many rows the chunk there has, or is to have. Requires: s is
 // locked.
-func (s *slab) seek() int {
+func (s *slab) seekChunk() int {
 	chunks := *s.chunks.Load()
 	for s.open < len(chunks) && chunks[s.open].used == chunks[s.open].rows {
 		s.open++
@@ -88,12 +88,12 @@ func (s *slab) seek() int {
 	if s.open < len(chunks) {
 		return chunks[s.open].rows
 	}
-	return rowsPerChunk(s.words, s.room())
+	return rowsPerChunk(s.words, s.totalRows())
 }
 
-// room returns how many rows all chunks have, those without memory included.
+// totalRows returns how many rows all chunks have, those without memory included.
 // Requires: s is locked.
-func (s *slab) room() int {
+func (s *slab) totalRows() int {
 	chunks := *s.chunks.Load()
 	if len(chunks) == 0 {
 		return 0
@@ -102,10 +102,10 @@ func (s *slab) room() int {
 	return last.before + last.rows
 }
 
-// trim forgets the chunks at the end that have no memory: rows that grow leave
+// trimChunks forgets the chunks at the end that have no memory: rows that grow leave
 // long lists of them behind. Requires: s is locked. Who reads a list without the
 // lock has a row in it, in a chunk that stays.
-func (s *slab) trim() {
+func (s *slab) trimChunks() {
 	chunks := *s.chunks.Load()
 	n := len(chunks)
 	for n > 0 && chunks[n-1].cells == nil {

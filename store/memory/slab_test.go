@@ -96,7 +96,7 @@ func TestLongRowsGather(t *testing.T) {
 		}
 		spend(k, 999, 0)
 	}
-	index := s.tables.of(l).slabs.index.Load()
+	index := s.tables.tableFor(l).slabs.index.Load()
 	chunks := *index.all[index.byWords[1002]].chunks.Load()
 	first, last := chunks[0], chunks[len(chunks)-1]
 	if first.rows >= last.rows || last.before != keys-last.used {
@@ -106,7 +106,7 @@ func TestLongRowsGather(t *testing.T) {
 	clock.Add(micros.Of(l.Period)/2 + 1)
 	for range 2 {
 		for part := range sweepRounds {
-			s.sweeper.sweep(clock.Load(), part)
+			s.sweeper.sweepPart(clock.Load(), part)
 		}
 	}
 	if st := s.Stats(); st.Keys != stay || st.Bytes > peak/20 {
@@ -144,7 +144,7 @@ func TestLoneRowKeepsItsChunk(t *testing.T) {
 	}
 	round := func() {
 		for part := range sweepRounds {
-			s.sweeper.sweep(s.clock.now(0), part)
+			s.sweeper.sweepPart(s.clock.now(0), part)
 		}
 	}
 	// The first may come to the row in its last parts, after which the chunk is

@@ -42,9 +42,9 @@ func makeRef(slab, chunk, row int) ref {
 	return ref(slab+1)<<(refChunkBits+refRowBits) | ref(chunk)<<refRowBits | ref(row)
 }
 
-func (r ref) slab() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
-func (r ref) chunk() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
-func (r ref) row() int   { return int(r & (1<<refRowBits - 1)) }
+func (r ref) slabNumber() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
+func (r ref) chunkNumber() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
+func (r ref) rowNumber() int   { return int(r & (1<<refRowBits - 1)) }
 
 func newSlabs(a *arena) *slabs {
 	sl := &slabs{arena: a}
@@ -52,35 +52,35 @@ func newSlabs(a *arena) *slabs {
 	return sl
 }
 
-// row returns the cells of r.
-func (sl *slabs) row(r ref) []int64 {
-	s := sl.index.Load().all[r.slab()]
-	c := (*s.chunks.Load())[r.chunk()]
-	at := r.row() * s.words
+// cellsOf returns the cells of r.
+func (sl *slabs) cellsOf(r ref) []int64 {
+	s := sl.index.Load().all[r.slabNumber()]
+	c := (*s.chunks.Load())[r.chunkNumber()]
+	at := r.rowNumber() * s.words
 	return c.cells[at : at+s.words : at+s.words]
 }
 
-// alloc returns a zeroed row of at least words cells. It reports false when the
+// allocateRow returns a zeroed row of at least words cells. It reports false when the
 // store is full, unless must is set.
-func (sl *slabs) alloc(words int, must bool) (ref, bool) {
+func (sl *slabs) allocateRow(words int, must bool) (ref, bool) {
 	i, ok := sl.index.Load().byWords[words]
 	if !ok {
-		if i, ok = sl.add(words); !ok {
+		if i, ok = sl.addSlab(words); !ok {
 			return 0, false
 		}
 	}
 	s := sl.index.Load().all[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, chunks := s.seek(), *s.chunks.Load()
+	rows, chunks := s.seekChunk(), *s.chunks.Load()
 	if s.open == len(chunks) || chunks[s.open].cells == nil {
 		bytes := int64(8 * rows * s.words)
-		if !must && !sl.arena.fits(bytes) {
+		if !must && !sl.arena.hasRoomFor(bytes) {
 			return 0, false
 		}
 		sl.arena.account(bytes)
 		if s.open == len(chunks) {
-			chunks = append(chunks, &chunk{rows: rows, before: s.room()})
+			chunks = append(chunks, &chunk{rows: rows, before: s.totalRows()})
 			s.chunks.Store(&chunks)
 		}
 		chunks[s.open].cells = make([]int64, rows*s.words)
@@ -104,8 +104,8 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 	return makeRef(i, s.open, at), true
 }
 
-// holds reports whether there is memory for the cells of a new key of l.
-func (sl *slabs) holds(l *weir.Limit) bool {
+// hasRoomFor reports whether there is memory for the cells of a new key of l.
+func (sl *slabs) hasRoomFor(l *weir.Limit) bool {
 	words := l.Cells
 	if l.Traits()&weir.Grows != 0 {
 		words = roundWords(min(len(sl.zero), l.Cells), l)
@@ -117,18 +117,18 @@ func (sl *slabs) holds(l *weir.Limit) bool {
 		s.mu.Lock()
 		free := s.kept - s.used
 		if free == 0 {
-			rows = s.seek()
+			rows = s.seekChunk()
 		}
 		s.mu.Unlock()
 		if free > 0 {
 			return true
 		}
 	}
-	return sl.arena.fits(int64(8 * rows * words))
+	return sl.arena.hasRoomFor(int64(8 * rows * words))
 }
 
-// add makes the slab for rows of the given length.
-func (sl *slabs) add(words int) (int, bool) {
+// addSlab makes the slab for rows of the given length.
+func (sl *slabs) addSlab(words int) (int, bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	old := sl.index.Load()
@@ -147,33 +147,33 @@ func (sl *slabs) add(words int) (int, bool) {
 	return i, true
 }
 
-// free takes back a row. A chunk without rows gives its memory back, unless there
+// freeRow takes back a row. A chunk without rows gives its memory back, unless there
 // would be no room for the next row.
-func (sl *slabs) free(r ref) {
-	s := sl.index.Load().all[r.slab()]
+func (sl *slabs) freeRow(r ref) {
+	s := sl.index.Load().all[r.slabNumber()]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := (*s.chunks.Load())[r.chunk()]
+	c := (*s.chunks.Load())[r.chunkNumber()]
 	s.used--
 	c.used--
-	s.open = min(s.open, r.chunk())
+	s.open = min(s.open, r.chunkNumber())
 	if c.used == 0 {
 		if s.words > maxSpareWords || s.spare > 0 || s.kept-c.rows > s.used || int64(8*len(c.cells)) > sl.arena.maxBytes/1024 {
-			sl.drop(s, c)
+			sl.dropChunk(s, c)
 			return
 		}
-		s.spare, s.idle = r.chunk()+1, false
+		s.spare, s.idle = r.chunkNumber()+1, false
 	}
-	c.cells[r.row()*s.words] = int64(c.free)
-	c.free = r.row() + 1
+	c.cells[r.rowNumber()*s.words] = int64(c.free)
+	c.free = r.rowNumber() + 1
 }
 
-// drop gives back the memory of a chunk without rows. Requires: s is locked.
-func (sl *slabs) drop(s *slab, c *chunk) {
+// dropChunk gives back the memory of a chunk without rows. Requires: s is locked.
+func (sl *slabs) dropChunk(s *slab, c *chunk) {
 	sl.arena.account(-int64(8 * len(c.cells)))
 	s.kept -= c.rows
 	*c = chunk{rows: c.rows, before: c.before}
-	s.trim()
+	s.trimChunks()
 }
 
 // dropSpare gives back the spare chunks that nobody has needed since it was
@@ -184,7 +184,7 @@ func (sl *slabs) dropSpare() {
 		switch {
 		case s.spare == 0:
 		case s.idle:
-			sl.drop(s, (*s.chunks.Load())[s.spare-1])
+			sl.dropChunk(s, (*s.chunks.Load())[s.spare-1])
 			s.spare = 0
 		default:
 			s.idle = true
@@ -196,22 +196,22 @@ func (sl *slabs) dropSpare() {
 // compact moves a row out of a chunk that would be empty if all rows stood in
 // the first chunks, and returns where it is now.
 func (sl *slabs) compact(r ref) ref {
-	s := sl.index.Load().all[r.slab()]
+	s := sl.index.Load().all[r.slabNumber()]
 	s.mu.Lock()
-	stays := (*s.chunks.Load())[r.chunk()].before < s.used
+	stays := (*s.chunks.Load())[r.chunkNumber()].before < s.used
 	s.mu.Unlock()
 	if stays {
 		return r
 	}
-	n, ok := sl.alloc(s.words, true)
-	if !ok || n.chunk() >= r.chunk() {
+	n, ok := sl.allocateRow(s.words, true)
+	if !ok || n.chunkNumber() >= r.chunkNumber() {
 		if ok {
-			sl.free(n)
+			sl.freeRow(n)
 		}
 		return r
 	}
-	copy(sl.row(n), sl.row(r))
-	sl.free(r)
+	copy(sl.cellsOf(n), sl.cellsOf(r))
+	sl.freeRow(r)
 	return n
 }
 

@@ -47,23 +47,23 @@ func (t *tables) changedSlot(key string, l *weir.Limit) slot {
 	return p
 }
 
-// cells returns the cells of a row that was found and is not empty.
-func (p *slot) cells() []int64 {
+// foundCells returns the cells of a row that was found and is not empty.
+func (p *slot) foundCells() []int64 {
 	if p.table.slabs != nil {
-		return p.table.slabs.row(ref(p.segment.cells[p.at+1]))
+		return p.table.slabs.cellsOf(ref(p.segment.cells[p.at+1]))
 	}
-	return p.segment.row(p.at)
+	return p.segment.cellsAt(p.at)
 }
 
-// find looks for the row, and if there is none, for where to make one.
-func (p *slot) find(now int64) {
+// findRow looks for the row, and if there is none, for where to make one.
+func (p *slot) findRow(now int64) {
 	t, g := p.table, p.segment
-	p.at, p.found = g.find(p.tag)
+	p.at, p.found = g.findRow(p.tag)
 	if !p.found {
-		p.at = t.vacant(g, p.tag, p.at, edge(now))
-	} else if t.slabs != nil && t.expired(g, p.at, edge(now)) {
+		p.at = t.findVacant(g, p.tag, p.at, expiryEdge(now))
+	} else if t.slabs != nil && t.expired(g, p.at, expiryEdge(now)) {
 		// A row that has grown starts short again.
-		t.wipe(g, p.at)
+		t.wipeRow(g, p.at)
 	}
 }
 
@@ -71,48 +71,48 @@ func (p *slot) find(now int64) {
 // none to give.
 func (p *slot) needsRow() bool {
 	g := p.segment
-	return !p.found && g.cells[p.at] == 0 && int(g.used) >= g.limit()
+	return !p.found && g.cells[p.at] == 0 && int(g.used) >= g.maxRows()
 }
 
-// step runs the algorithm on the row, which it makes if need be. A new key of
+// stepRow runs the algorithm on the row, which it makes if need be. A new key of
 // which nothing has to be remembered leaves no trace. must takes memory for the
 // row even if the store is full; else step reports false if it is.
-func (p *slot) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) {
+func (p *slot) stepRow(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) {
 	t, g := p.table, p.segment
-	row, ok := p.begin(l, a, must)
+	row, ok := p.beginRow(l, a, must)
 	if !ok {
 		return weir.Decision{}, false
 	}
-	d := p.apply(row, l, a)
+	d := p.applyToRow(row, l, a)
 	switch {
 	case p.found:
-	case row[0] > edge(a.Now) && a.Verb != weir.Peek:
-		t.claim(g, p.at, p.tag)
+	case row[0] > expiryEdge(a.Now) && a.Verb != weir.Peek:
+		t.claimRow(g, p.at, p.tag)
 		p.found = true
 	default:
-		t.wipe(g, p.at)
+		t.wipeRow(g, p.at)
 	}
 	return d, true
 }
 
-// begin returns the row, with room for a. A new row starts from what a sketch
+// beginRow returns the row, with room for a. A new row starts from what a sketch
 // knows of the key: it was there while the store was full.
-func (p *slot) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+func (p *slot) beginRow(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	if p.found {
-		return p.row(l, a, must)
+		return p.rowWithRoom(l, a, must)
 	}
-	stamp, units := p.table.sketches.known(p.tag, l, a.Now)
+	stamp, units := p.table.sketches.recallKey(p.tag, l, a.Now)
 	if units > 0 {
 		f := weir.Ask{Now: a.Now, Cost: units, ID: a.ID, Verb: weir.Force}
-		row, ok := p.row(l, f, must)
+		row, ok := p.rowWithRoom(l, f, must)
 		if !ok {
 			return nil, false
 		}
-		p.apply(row, l, f)
+		p.applyToRow(row, l, f)
 	}
-	row, ok := p.row(l, a, must)
+	row, ok := p.rowWithRoom(l, a, must)
 	if !ok {
-		p.table.wipe(p.segment, p.at)
+		p.table.wipeRow(p.segment, p.at)
 		return nil, false
 	}
 	if stamp > 0 {
@@ -121,16 +121,16 @@ func (p *slot) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	return row, true
 }
 
-// row returns the cells, at least as many as a needs.
-func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+// rowWithRoom returns the cells, at least as many as a needs.
+func (p *slot) rowWithRoom(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	sl, g := p.table.slabs, p.segment
 	if sl == nil {
-		return g.row(p.at), true
+		return g.cellsAt(p.at), true
 	}
 	r := ref(g.cells[p.at+1])
 	row := sl.zero[:]
 	if r != 0 {
-		row = sl.row(r)
+		row = sl.cellsOf(r)
 	}
 	if p.of != nil {
 		l = p.of
@@ -148,16 +148,16 @@ func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 		need = roundWords(min(max(need, 1), l.Cells), l)
 	}
 	if r == 0 || len(row) < need {
-		n, ok := sl.alloc(need, must)
+		n, ok := sl.allocateRow(need, must)
 		if !ok {
 			return nil, false
 		}
 		g.cells[p.at+1] = int64(n)
 		if r != 0 {
-			copy(sl.row(n), row)
-			sl.free(r)
+			copy(sl.cellsOf(n), row)
+			sl.freeRow(r)
 		}
-		row = sl.row(n)
+		row = sl.cellsOf(n)
 	}
 	return row[:min(len(row), most)], true
 }
@@ -171,14 +171,14 @@ func refuseNew(l *weir.Limit, a weir.Ask) weir.Decision {
 	return d
 }
 
-// sketch returns what decides for a key that found no room, nil if it has yet to
+// overflowFor returns what decides for a key that found no room, nil if it has yet to
 // be opened. A key with a row that cannot grow is refused: a sketch knows
 // nothing of it.
-func (p *slot) sketch(l *weir.Limit, now int64) *overflow {
+func (p *slot) overflowFor(l *weir.Limit, now int64) *overflow {
 	if p.found {
 		return refusing
 	}
-	return p.table.sketches.of(l, now)
+	return p.table.sketches.overflowFor(l, now)
 }
 
 // estimate answers for a key that has no row from the sketch o. The empty row
@@ -198,16 +198,16 @@ func (p *slot) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decisi
 		// Others share the stamps: they cannot be lowered.
 		a.Cost = 0
 	}
-	row := p.segment.row(p.at)
-	shard := o.stamps.Shard(o.stamps.Index(p.tag))
+	row := p.segment.cellsAt(p.at)
+	shard := o.stamps.Shard(o.stamps.ShardIndex(p.tag))
 	shard.Lock()
 	known := wholeMicros(shard.Estimate(p.tag))
-	if known > edge(a.Now) {
+	if known > expiryEdge(a.Now) {
 		row[0] = known
 	}
-	d := p.apply(row, l, a)
+	d := p.applyToRow(row, l, a)
 	if row[0] > known {
-		shard.Raise(p.tag, row[0])
+		shard.RaiseStamps(p.tag, row[0])
 	}
 	shard.Unlock()
 	o.matters(row[0] >> weir.FractionBits)
@@ -227,8 +227,8 @@ func estimateUnits(o *overflow, l *weir.Limit, a weir.Ask, tag uint64) weir.Deci
 	return d
 }
 
-// apply runs the algorithm of l on a row. The elders of a changed row are charged as well.
-func (p *slot) apply(row []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+// applyToRow runs the algorithm of l on a row. The elders of a changed row are charged as well.
+func (p *slot) applyToRow(row []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	if len(p.elders) == 0 {
 		return p.applyOwn(row, l, a)
 	}

@@ -48,7 +48,7 @@ var _ weir.Store = (*Store)(nil)
 // below MinBytes are taken for MinBytes.
 func New(o Options) *Store {
 	s := newIdle(o)
-	s.sweeper.done.Go(s.sweeper.run)
+	s.sweeper.done.Go(s.sweeper.sweepUntilStop)
 	return s
 }
 
@@ -88,25 +88,25 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 	// The usual case is spelled out: another call would cost it a twentieth
 	// (BenchmarkTakeHot).
 	if uint(l.Cells-1) < maxDirect && l.Traits()&(weir.Grows|weir.Leases|weir.Sketches) == 0 && !s.closed.Load() {
-		tag := s.tables.tag(key, l)
+		tag := s.tables.tagOfKey(key, l)
 		t := s.tables.bySize[l.Cells]
-		g := t.lock(tag)
-		a := weir.Ask{Cost: cost, Now: g.now(s.clock)}
-		if at, found := g.find(tag); found {
-			d := l.Algorithm.Step(g.row(at), l, a)
+		g := t.lockSegment(tag)
+		a := weir.Ask{Cost: cost, Now: g.decisionTime(s.clock)}
+		if at, found := g.findRow(tag); found {
+			d := l.Algorithm.Step(g.cellsAt(at), l, a)
 			g.mu.Unlock()
 			return d, nil
 		}
 		d, _, err := s.oneSlowly(t, g, tag, key, l, a)
 		return d, err
 	}
-	d, _, err := s.one(key, l, weir.Ask{Cost: cost})
+	d, _, err := s.stepKey(key, l, weir.Ask{Cost: cost})
 	return d, err
 }
 
-// one steps one key and returns the time of the decision, which it fills in.
-func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
-	t := s.tables.of(l)
+// stepKey steps one key and returns the time of the decision, which it fills in.
+func (s *Store) stepKey(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
+	t := s.tables.tableFor(l)
 	if t == nil || s.closed.Load() || l.Traits()&(weir.Sketches|weir.Leases) != 0 {
 		if err := s.refuses(l, &a); err != nil {
 			return weir.Decision{}, 0, err
@@ -115,11 +115,11 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64
 			return s.oneSketched(key, l, a)
 		}
 	}
-	tag := s.tables.tag(key, l)
-	g := t.lock(tag)
-	a.Now = g.now(s.clock)
-	if at, found := g.find(tag); found && t.slabs == nil {
-		d := l.Algorithm.Step(g.row(at), l, a)
+	tag := s.tables.tagOfKey(key, l)
+	g := t.lockSegment(tag)
+	a.Now = g.decisionTime(s.clock)
+	if at, found := g.findRow(tag); found && t.slabs == nil {
+		d := l.Algorithm.Step(g.cellsAt(at), l, a)
 		g.mu.Unlock()
 		return d, a.Now, nil
 	}
@@ -129,7 +129,7 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64
 // oneSlowly steps a key that is new, or whose cells are elsewhere. It unlocks g,
 // the segment of tag.
 func (s *Store) oneSlowly(t *table, g *segment, tag uint64, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
-	if len(s.versions.of(l)) > 1 {
+	if len(s.versions.listWith(l)) > 1 {
 		g.mu.Unlock()
 		o, err := s.oneOfVersions(key, l, a)
 		return o.Decision, o.Now, err
@@ -137,9 +137,9 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, key string, l *weir.
 	full := false
 	for {
 		p := slot{table: t, segment: g, tag: tag}
-		p.find(a.Now)
+		p.findRow(a.Now)
 		if !p.needsRow() {
-			if d, ok := p.step(l, a, false); ok {
+			if d, ok := p.stepRow(l, a, false); ok {
 				g.mu.Unlock()
 				return d, a.Now, nil
 			}
@@ -148,21 +148,21 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, key string, l *weir.
 		switch {
 		case !full:
 			full = !t.makeRoom(g, 1, a.Now)
-			if g.covers(tag) {
+			if g.coversTag(tag) {
 				continue
 			}
 			g.mu.Unlock()
 		default:
-			if o := p.sketch(l, a.Now); o != nil {
+			if o := p.overflowFor(l, a.Now); o != nil {
 				d := p.estimate(o, l, a)
 				g.mu.Unlock()
 				s.sketches.overflowed.Add(1)
 				return d, a.Now, nil
 			}
 			g.mu.Unlock()
-			s.sketches.open(l, a.Now)
+			s.sketches.openOverflow(l, a.Now)
 		}
-		g = t.lock(tag)
-		a.Now = g.now(s.clock)
+		g = t.lockSegment(tag)
+		a.Now = g.decisionTime(s.clock)
 	}
 }

@@ -2,7 +2,7 @@ package memory
 
 // sweepTop drops expired rows, shrinks segments and merges them.
 func (t *table) sweepTop(p *top, now int64) {
-	p.each(func(g *segment) { t.sweepSegment(g, now) })
+	p.eachSegment(func(g *segment) { t.sweepSegment(g, now) })
 	for t.mergeSome(p) {
 	}
 	t.shrinkDirectory(p)
@@ -12,7 +12,7 @@ func (t *table) sweepTop(p *top, now int64) {
 // Requires: g is locked.
 func (t *table) sweepSegment(g *segment, now int64) {
 	g.latest = max(g.latest, now)
-	t.dropExpired(g, edge(now))
+	t.dropExpired(g, expiryEdge(now))
 	if t.slabs != nil {
 		for at := 0; at < len(g.cells); at += t.words {
 			if g.cells[at] != 0 && g.cells[at+1] != 0 {
@@ -22,7 +22,7 @@ func (t *table) sweepSegment(g *segment, now int64) {
 	}
 	// A third more than is used: or the next few keys would make it grow again.
 	if bytes := t.sizeFor(int(g.used) + int(g.used)/3); bytes < 8*cap(g.cells) {
-		t.rehash(g, bytes)
+		t.rehashSegment(g, bytes)
 		t.shrinks.Add(1)
 	}
 }
@@ -43,16 +43,16 @@ func (t *table) mergeSome(p *top) bool {
 		// The neighbour differs in the last bit that g has. What has changed
 		// since, merge finds out.
 		bit := 1 << (int(d.depth) - own)
-		if i&bit == 0 && t.merge(g, d.segments[i|bit].Load()) {
+		if i&bit == 0 && t.mergeSegments(g, d.segments[i|bit].Load()) {
 			merged = true
 		}
 	}
 	return merged
 }
 
-// merge moves the rows of h into g if they are neighbours and together fill at
+// mergeSegments moves the rows of h into g if they are neighbours and together fill at
 // most half of a segment.
-func (t *table) merge(g, h *segment) bool {
+func (t *table) mergeSegments(g, h *segment) bool {
 	if g == h {
 		return false
 	}
@@ -67,15 +67,15 @@ func (t *table) merge(g, h *segment) bool {
 	if g.prefix == gone || h.prefix == gone || g.bits != h.bits || g.bits == topBits || g.prefix^1 != h.prefix || g.prefix&1 != 0 {
 		return false
 	}
-	ladder := t.ladder()
+	ladder := t.sizeLadder()
 	used := int(g.used) + int(h.used)
 	if used > capacity(ladder[len(ladder)-1]/8/t.words)/2 {
 		return false
 	}
 	old := g.cells
-	g.equip(t.arena.cells(t.sizeFor(used + used/3)))
+	g.equipCells(t.arena.takeCells(t.sizeFor(used + used/3)))
 	for _, cells := range [2][]int64{old, h.cells} {
-		g.fill(cells)
+		g.insertRows(cells)
 		t.arena.recycle(cells)
 	}
 	g.prefix >>= 1

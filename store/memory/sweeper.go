@@ -24,9 +24,9 @@ type sweeper struct {
 	full     bool // as last reported
 }
 
-// run gives back, little by little, the memory of keys that expired and did not come
+// sweepUntilStop gives back, little by little, the memory of keys that expired and did not come
 // again, until stop is closed.
-func (w *sweeper) run() {
+func (w *sweeper) sweepUntilStop() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for part := 0; ; part = (part + 1) % sweepRounds {
@@ -36,13 +36,13 @@ func (w *sweeper) run() {
 		case <-tick.C:
 		}
 		now := w.clock.now(0)
-		w.sweep(now, part)
-		w.report(now)
+		w.sweepPart(now, part)
+		w.logFullness(now)
 	}
 }
 
-// sweep does one of sweepRounds parts of a round.
-func (w *sweeper) sweep(now int64, part int) {
+// sweepPart does one of sweepRounds parts of a round.
+func (w *sweeper) sweepPart(now int64, part int) {
 	w.tables.arena.dropSpare()
 	w.tables.bySize[maxDirect+1].slabs.dropSpare()
 	w.sketches.dropWindows(now)
@@ -53,10 +53,10 @@ func (w *sweeper) sweep(now int64, part int) {
 	}
 }
 
-// report logs when the store becomes full and when it is no longer. It runs in
+// logFullness logs when the store becomes full and when it is no longer. It runs in
 // the background: nobody waits for a log.
-func (w *sweeper) report(now int64) {
-	live := w.sketches.expire(now)
+func (w *sweeper) logFullness(now int64) {
+	live := w.sketches.expireOverflows(now)
 	switch {
 	case live > 0 && !w.full:
 		w.full = true

@@ -41,7 +41,7 @@ func newTable(a *arena, k *sketches, words int, sl *slabs) *table {
 	t := &table{arena: a, sketches: k, words: words, slabs: sl}
 	for i := range t.tops {
 		g := a.newSegment(uint32(i), topBits, uint8(words))
-		g.equip(a.cells(t.ladder()[0]))
+		g.equipCells(a.takeCells(t.sizeLadder()[0]))
 		d := &directory{segments: make([]atomic.Pointer[segment], 1)}
 		d.segments[0].Store(g)
 		t.tops[i].directory.Store(d)
@@ -50,7 +50,7 @@ func newTable(a *arena, k *sketches, words int, sl *slabs) *table {
 	return t
 }
 
-func (t *table) ladder() []int {
+func (t *table) sizeLadder() []int {
 	if t.slabs != nil {
 		return wide[:]
 	}
@@ -65,60 +65,60 @@ func (t *table) segment(tag uint64) *segment {
 	return d.segments[tag<<topBits>>(64-d.depth)].Load()
 }
 
-// each calls f with every segment, locked. A key that moves between segments
+// eachSegment calls f with every segment, locked. A key that moves between segments
 // meanwhile may be met twice or not at all.
-func (t *table) each(f func(*segment)) {
+func (t *table) eachSegment(f func(*segment)) {
 	for i := range t.tops {
-		t.tops[i].each(f)
+		t.tops[i].eachSegment(f)
 	}
 }
 
-// lock returns the segment of tag, locked.
-func (t *table) lock(tag uint64) *segment {
+// lockSegment returns the segment of tag, locked.
+func (t *table) lockSegment(tag uint64) *segment {
 	for {
 		g := t.segment(tag)
 		g.mu.Lock()
-		if g.covers(tag) {
+		if g.coversTag(tag) {
 			return g
 		}
 		g.mu.Unlock()
 	}
 }
 
-// stamp returns the expiry stamp of the row at at.
-func (t *table) stamp(g *segment, at int) int64 {
+// expiryStamp returns the expiry stamp of the row at at.
+func (t *table) expiryStamp(g *segment, at int) int64 {
 	stamp := g.cells[at+1]
 	if t.slabs != nil && stamp != 0 {
-		stamp = t.slabs.row(ref(stamp))[0]
+		stamp = t.slabs.cellsOf(ref(stamp))[0]
 	}
 	return stamp
 }
 
 // expired reports whether the row at at is as if never seen.
-func (t *table) expired(g *segment, at int, edge int64) bool { return t.stamp(g, at) <= edge }
+func (t *table) expired(g *segment, at int, edge int64) bool { return t.expiryStamp(g, at) <= edge }
 
-// vacant returns where a row for tag can be made: an expired one that a search
+// findVacant returns where a row for tag can be made: an expired one that a search
 // passes, else empty, where the search ends. Its cells are zero.
-func (t *table) vacant(g *segment, tag uint64, empty int, edge int64) int {
-	for at := g.home(tag); at != empty; at = g.next(at) {
+func (t *table) findVacant(g *segment, tag uint64, empty int, edge int64) int {
+	for at := g.homeRow(tag); at != empty; at = g.nextRow(at) {
 		if t.expired(g, at, edge) {
-			t.wipe(g, at)
+			t.wipeRow(g, at)
 			return at
 		}
 	}
 	return empty
 }
 
-// wipe makes the cells of the row at at zero. Its tag stays.
-func (t *table) wipe(g *segment, at int) {
+// wipeRow makes the cells of the row at at zero. Its tag stays.
+func (t *table) wipeRow(g *segment, at int) {
 	if t.slabs != nil && g.cells[at+1] != 0 {
-		t.slabs.free(ref(g.cells[at+1]))
+		t.slabs.freeRow(ref(g.cells[at+1]))
 	}
-	clear(g.row(at))
+	clear(g.cellsAt(at))
 }
 
-// claim writes tag into the row at at, which vacant returned.
-func (t *table) claim(g *segment, at int, tag uint64) {
+// claimRow writes tag into the row at at, which vacant returned.
+func (t *table) claimRow(g *segment, at int, tag uint64) {
 	if g.cells[at] == 0 {
 		g.used++
 	} else {
@@ -127,10 +127,10 @@ func (t *table) claim(g *segment, at int, tag uint64) {
 	g.cells[at] = int64(tag)
 }
 
-// drop removes the row at at.
-func (t *table) drop(g *segment, at int) {
-	t.wipe(g, at)
-	g.remove(at)
+// dropRow removes the row at at.
+func (t *table) dropRow(g *segment, at int) {
+	t.wipeRow(g, at)
+	g.removeRow(at)
 }
 
 // makeRoom makes g ready for need more rows, by dropping expired ones or by
@@ -139,27 +139,27 @@ func (t *table) drop(g *segment, at int) {
 //
 // Requires: g is locked.
 func (t *table) makeRoom(g *segment, need int, now int64) bool {
-	if !g.idle(now) {
-		earliest := t.dropExpired(g, edge(now))
-		g.sweepAt = millis(min(max(earliest>>weir.FractionBits, now+sweepPause), now+sweepRest))
-		if int(g.used)+need <= g.limit() {
+	if !g.needsNoSweep(now) {
+		earliest := t.dropExpired(g, expiryEdge(now))
+		g.sweepAt = wrappedMillis(min(max(earliest>>weir.FractionBits, now+sweepPause), now+sweepRest))
+		if int(g.used)+need <= g.maxRows() {
 			return true
 		}
 	}
-	ladder := t.ladder()
+	ladder := t.sizeLadder()
 	for _, bytes := range ladder {
 		rows := bytes / 8 / t.words
 		if rows > int(g.rows) && capacity(rows) >= int(g.used)+need {
-			if !t.arena.fits(int64(bytes - 8*cap(g.cells))) {
+			if !t.arena.hasRoomFor(int64(bytes - 8*cap(g.cells))) {
 				return false
 			}
-			t.rehash(g, bytes)
+			t.rehashSegment(g, bytes)
 			return true
 		}
 	}
 	// Nothing larger: two segments. An op that needs more room than one of them
 	// has asks again.
-	return t.split(g)
+	return t.splitSegment(g)
 }
 
 // dropExpired removes the expired rows of g and returns the earliest stamp of
@@ -171,7 +171,7 @@ func (t *table) dropExpired(g *segment, edge int64) (earliest int64) {
 		if g.cells[at] == 0 {
 			continue
 		}
-		if stamp := t.stamp(g, at); stamp <= edge {
+		if stamp := t.expiryStamp(g, at); stamp <= edge {
 			expired++
 		} else {
 			earliest = min(earliest, stamp)
@@ -183,7 +183,7 @@ func (t *table) dropExpired(g *segment, edge int64) (earliest int64) {
 		// Each removal moves its neighbours, a few rows.
 		for at := 0; at < len(g.cells) && expired > 0; {
 			if g.cells[at] != 0 && t.expired(g, at, edge) {
-				t.drop(g, at)
+				t.dropRow(g, at)
 				expired--
 				continue // another row may have moved here
 			}
@@ -194,26 +194,26 @@ func (t *table) dropExpired(g *segment, edge int64) (earliest int64) {
 	default:
 		for at := 0; at < len(g.cells); at += t.words {
 			if g.cells[at] != 0 && t.expired(g, at, edge) {
-				t.wipe(g, at)
+				t.wipeRow(g, at)
 				g.cells[at] = 0
 				g.used--
 			}
 		}
-		t.rehash(g, 8*cap(g.cells))
+		t.rehashSegment(g, 8*cap(g.cells))
 	}
 	return earliest
 }
 
-// rehash moves the rows of g into cells of the given size.
-func (t *table) rehash(g *segment, bytes int) {
+// rehashSegment moves the rows of g into cells of the given size.
+func (t *table) rehashSegment(g *segment, bytes int) {
 	old := g.cells
-	g.equip(t.arena.cells(bytes))
-	g.fill(old)
+	g.equipCells(t.arena.takeCells(bytes))
+	g.insertRows(old)
 	t.arena.recycle(old)
 }
 
-// split halves g: rows with the next tag bit set go to a new segment.
-func (t *table) split(g *segment) bool {
+// splitSegment halves g: rows with the next tag bit set go to a new segment.
+func (t *table) splitSegment(g *segment) bool {
 	if g.bits >= maxBits {
 		return false
 	}
@@ -225,21 +225,21 @@ func (t *table) split(g *segment) bool {
 		}
 	}
 	low, high := t.sizeFor(int(g.used)-upper), t.sizeFor(upper)
-	if !t.arena.fits(int64(low+high-8*cap(g.cells)) + segmentBytes) {
+	if !t.arena.hasRoomFor(int64(low+high-8*cap(g.cells)) + segmentBytes) {
 		return false
 	}
 	old := g.cells
 	h := t.arena.newSegment(g.prefix<<1|1, g.bits+1, g.words)
 	h.latest = g.latest
-	g.equip(t.arena.cells(low))
-	h.equip(t.arena.cells(high))
+	g.equipCells(t.arena.takeCells(low))
+	h.equipCells(t.arena.takeCells(high))
 	for at := 0; at < len(old); at += t.words {
 		switch row := old[at : at+t.words]; {
 		case row[0] == 0:
 		case uint64(row[0])&bit != 0:
-			h.put(row)
+			h.insertRow(row)
 		default:
-			g.put(row)
+			g.insertRow(row)
 		}
 	}
 	g.prefix <<= 1
@@ -253,7 +253,7 @@ func (t *table) split(g *segment) bool {
 // sizeFor returns the least size, in bytes, that holds used rows and a few
 // more.
 func (t *table) sizeFor(used int) int {
-	ladder := t.ladder()
+	ladder := t.sizeLadder()
 	for _, bytes := range ladder {
 		if capacity(bytes/8/t.words) >= used+used/16+1 {
 			return bytes

@@ -83,7 +83,7 @@ func TestTableAgainstMap(t *testing.T) {
 				}
 				for range 12 {
 					for part := range sweepRounds {
-						s.sweeper.sweep(clock.Load(), part)
+						s.sweeper.sweepPart(clock.Load(), part)
 					}
 				}
 				st := s.Stats()
@@ -111,13 +111,13 @@ func walk(t *testing.T, s *Store) (bytes int64) {
 		for i := range tab.tops {
 			bytes += directoryBytes(len(tab.tops[i].directory.Load().segments))
 		}
-		tab.each(func(g *segment) {
+		tab.eachSegment(func(g *segment) {
 			bytes += segmentBytes + int64(8*cap(g.cells))
 			used := 0
 			for at := 0; at < len(g.cells); at += tab.words {
 				tag := uint64(g.cells[at])
 				if tag == 0 {
-					for _, c := range g.row(at) {
+					for _, c := range g.cellsAt(at) {
 						if c != 0 {
 							t.Fatalf("an empty row holds %d", c)
 						}
@@ -125,12 +125,12 @@ func walk(t *testing.T, s *Store) (bytes int64) {
 					continue
 				}
 				used++
-				if p, found := g.find(tag); !found || p != at || !g.covers(tag) {
+				if p, found := g.findRow(tag); !found || p != at || !g.coversTag(tag) {
 					t.Fatalf("the row at %d cannot be found: %d %v", at, p, found)
 				}
 			}
-			if used != int(g.used) || used > g.limit() {
-				t.Fatalf("%d rows in use, %d counted, limit %d", used, g.used, g.limit())
+			if used != int(g.used) || used > g.maxRows() {
+				t.Fatalf("%d rows in use, %d counted, limit %d", used, g.used, g.maxRows())
 			}
 		})
 		if tab.slabs != nil {
@@ -167,7 +167,7 @@ func TestTableConcurrently(t *testing.T) {
 		var sweeper, workers sync.WaitGroup
 		sweeper.Go(func() {
 			for part := range sweeps {
-				s.sweeper.sweep(clock.Load(), part)
+				s.sweeper.sweepPart(clock.Load(), part)
 				s.Stats()
 			}
 		})
@@ -236,7 +236,7 @@ func TestMergesBackToOneSegment(t *testing.T) {
 			spend(k, 1)
 		}
 		deepest := uint8(0)
-		tab := s.tables.of(l)
+		tab := s.tables.tableFor(l)
 		for i := range tab.tops {
 			deepest = max(deepest, tab.tops[i].directory.Load().depth)
 		}
@@ -249,7 +249,7 @@ func TestMergesBackToOneSegment(t *testing.T) {
 		}
 		clock.Add(micros.Of(l.Period)/2 + 1)
 		for part := range sweepRounds {
-			s.sweeper.sweep(clock.Load(), part)
+			s.sweeper.sweepPart(clock.Load(), part)
 		}
 		for i := range tab.tops {
 			if d := tab.tops[i].directory.Load(); d.depth != 0 {

@@ -26,21 +26,21 @@ func (t *tables) init(maxBytes int64, k *sketches) {
 	t.bySize[maxDirect+1] = newTable(&t.arena, k, 2, newSlabs(&t.arena))
 }
 
-// of returns the table for the keys of l, nil if l was not compiled.
-func (t *tables) of(l *weir.Limit) *table {
+// tableFor returns the table for the keys of l, nil if l was not compiled.
+func (t *tables) tableFor(l *weir.Limit) *table {
 	if l.Cells > maxDirect || l.Traits()&weir.Grows != 0 {
 		return t.bySize[maxDirect+1]
 	}
 	return t.bySize[l.Cells]
 }
 
-// tag returns what stands for key under l. It is never zero. For one limit, two
+// tagOfKey returns what stands for key under l. It is never zero. For one limit, two
 // keys share a tag only if their hashes are equal.
-func (t *tables) tag(key string, l *weir.Limit) uint64 {
-	return tagOf(maphash.String(t.seed, key), l)
+func (t *tables) tagOfKey(key string, l *weir.Limit) uint64 {
+	return tagOfHash(maphash.String(t.seed, key), l)
 }
 
-// tagOf is tag of a key with the hash.
-func tagOf(hash uint64, l *weir.Limit) uint64 {
+// tagOfHash is tag of a key with the hash.
+func tagOfHash(hash uint64, l *weir.Limit) uint64 {
 	return max(hash^l.RowID(), 1)
 }

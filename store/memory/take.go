@@ -40,7 +40,7 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	if err := checkCost(o); err != nil {
 		return err
 	}
-	d, now, err := s.one(o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
+	d, now, err := s.stepKey(o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
 	if err != nil {
 		return err
 	}

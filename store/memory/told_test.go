@@ -17,7 +17,7 @@ func TestTimeStandsStill(t *testing.T) {
 	defer s.Close()
 	late := s.clock.now(0) + time.Hour.Microseconds()
 	tab := s.tables.bySize[1]
-	tab.each(func(g *segment) { g.latest = late })
+	tab.eachSegment(func(g *segment) { g.latest = late })
 	plain := compile(t, weir.PerHour(1_000_000, algorithm.TokenBucket))
 	other := compile(t, &weir.Limit{Name: "other", Algorithm: tally{cells: 2}, Count: 1000, Period: time.Minute})
 	sketched := compile(t, &weir.Limit{Name: "sketched", Algorithm: algorithm.Approximate, Count: 1000, Period: time.Minute})
@@ -51,7 +51,7 @@ func TestTimeStandsStill(t *testing.T) {
 	for range 2 {
 		for k := range 100 {
 			for _, limits := range [][]*weir.Limit{{plain, other}, {other, plain}, {plain, other, plain}} {
-				s.tables.bySize[2].each(func(g *segment) { g.latest = 0 })
+				s.tables.bySize[2].eachSegment(func(g *segment) { g.latest = 0 })
 				take("several limits", k, limits...)
 				take("the other limit alone", k, other)
 			}
@@ -64,14 +64,14 @@ func TestTimeStandsStill(t *testing.T) {
 		}
 	}
 	// Of two that are merged, either may have decided last.
-	tab.each(func(g *segment) {
+	tab.eachSegment(func(g *segment) {
 		if g.bits > topBits && g.prefix&1 == 0 {
 			g.latest = 0
 		}
 	})
 	before := s.Stats().Shrinks
 	for part := range sweepRounds {
-		s.sweeper.sweep(s.clock.now(0), part)
+		s.sweeper.sweepPart(s.clock.now(0), part)
 	}
 	if s.Stats().Shrinks == before {
 		t.Fatal("no segments were merged")
@@ -83,7 +83,7 @@ func TestTimeStandsStill(t *testing.T) {
 	if d, err := s.TakeOne(t.Context(), "1", compile(t, &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 5, Period: time.Minute}), 1); err != nil || d.Remaining != 4 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	s.sweeper.sweep(late+1, 0)
+	s.sweeper.sweepPart(late+1, 0)
 	if g := tab.tops[0].directory.Load().segments[0].Load(); g.latest != late+1 {
 		t.Errorf("rows were dropped as expired at %d, and the time is still %d", late+1, g.latest)
 	}

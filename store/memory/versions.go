@@ -24,15 +24,15 @@ type versions struct {
 // them. One that is forgotten is known again with its next new key.
 const maxVersions = 1000
 
-// of returns the versions of l, with it, in the order in which they came.
-func (v *versions) of(l *weir.Limit) []*weir.Limit {
+// listWith returns the versions of l, with it, in the order in which they came.
+func (v *versions) listWith(l *weir.Limit) []*weir.Limit {
 	if weir.CounterID(l) == 0 {
 		return nil
 	}
-	list, ok := v.find(l)
+	list, ok := v.findList(l)
 	if !ok {
 		v.mu.Lock()
-		if list, ok = v.find(l); !ok {
+		if list, ok = v.findList(l); !ok {
 			list = append(slices.Clone(list[max(len(list)+1-maxVersions, 0):]), l)
 			v.all.Store(weir.CounterID(l), list)
 		}
@@ -41,8 +41,8 @@ func (v *versions) of(l *weir.Limit) []*weir.Limit {
 	return list
 }
 
-// find returns the versions of l, and whether it is one of them.
-func (v *versions) find(l *weir.Limit) (list []*weir.Limit, ok bool) {
+// findList returns the versions of l, and whether it is one of them.
+func (v *versions) findList(l *weir.Limit) (list []*weir.Limit, ok bool) {
 	if found, _ := v.all.Load(weir.CounterID(l)); found != nil {
 		list = found.([]*weir.Limit)
 	}

@@ -20,7 +20,7 @@ func TestVersionsAreBounded(t *testing.T) {
 			t.Fatalf("version %d: %v, %v", i, d, err)
 		}
 	}
-	if n := len(s.versions.of(l)); n != maxVersions {
+	if n := len(s.versions.listWith(l)); n != maxVersions {
 		t.Errorf("%d versions are known, want %d", n, maxVersions)
 	}
 }

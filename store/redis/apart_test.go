@@ -19,7 +19,7 @@ func onEach(t *testing.T, s *Store) []string {
 	for i := 0; ; i++ {
 		key, missing := fmt.Sprint("key", i), 0
 		for j, v := range servers {
-			if keys[j] == "" && s.nodes.route(tag(key)).server == v {
+			if keys[j] == "" && s.nodes.routeTag(tagForKey(key)).server == v {
 				keys[j] = key
 			}
 			if keys[j] == "" {

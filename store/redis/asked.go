@@ -27,9 +27,9 @@ type asked struct {
 	decision weir.Decision
 }
 
-// rowOf tells a row of plain spends by their twins and the number of their
+// spendRow tells a row of plain spends by their twins and the number of their
 // constants, and false if g is none.
-func rowOf(g []*asked) (row uint32, ok bool) {
+func spendRow(g []*asked) (row uint32, ok bool) {
 	if len(g) > maxOps {
 		return 0, false
 	}
@@ -37,7 +37,7 @@ func rowOf(g []*asked) (row uint32, ok bool) {
 		if !transport.IsSpend(a.Op) || a.shared || a.plan.twin.Collection || a.elders != nil {
 			return 0, false
 		}
-		row = row<<8 | a.plan.inRow()
+		row = row<<8 | a.plan.numberInRow()
 	}
 	return row, len(g) > 0
 }
@@ -59,8 +59,8 @@ func (w *work) recycle() {
 	works.Put(w)
 }
 
-// need returns what the op means for whether all pass, as weir.Resolve has it.
-func (a *asked) need() string {
+// encodeNeed returns what the op means for whether all pass, as weir.Resolve has it.
+func (a *asked) encodeNeed() string {
 	switch a.Role {
 	case weir.Enforce, weir.Ban:
 		if a.Verb != weir.Force && a.Verb != weir.Refund {
@@ -78,8 +78,8 @@ func (a *asked) need() string {
 	return "-"
 }
 
-// charge returns when the op is charged, as weir.Resolve has it.
-func (a *asked) charge() string {
+// encodeCharge returns when the op is charged, as weir.Resolve has it.
+func (a *asked) encodeCharge() string {
 	switch {
 	case a.Verb == weir.Peek:
 		return "n"
@@ -93,9 +93,9 @@ func (a *asked) charge() string {
 	return "p"
 }
 
-// mode returns whether the script may look at the op by charging it, or must read
+// encodeMode returns whether the script may look at the op by charging it, or must read
 // its row again.
-func (a *asked) mode() string {
+func (a *asked) encodeMode() string {
 	switch {
 	case a.again:
 		return "r"

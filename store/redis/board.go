@@ -89,13 +89,13 @@ func askDocument(ctx context.Context, s *Store, script *rueidis.Lua, name string
 	if s.closed.Load() {
 		return documentReply{}, weir.ErrClosed
 	}
-	t := tag(name)
+	t := tagForKey(name)
 	key := s.opt.Prefix + ":{" + t + "}"
 	ctx, cancel := context.WithTimeout(ctx, s.opt.callTimeout())
 	defer cancel()
-	p := s.nodes.route(t)
+	p := s.nodes.routeTag(t)
 	var values []rueidis.RedisMessage
-	err := p.ask(func(client rueidis.Client) (err error) {
+	err := p.askServer(func(client rueidis.Client) (err error) {
 		values, err = script.Exec(ctx, client, []string{key}, args).ToArray()
 		return err
 	})

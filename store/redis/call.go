@@ -51,8 +51,8 @@ func (c *call) recycle() {
 	calls.Put(c)
 }
 
-// read takes the integers of a reply.
-func (c *call) read(values []rueidis.RedisMessage) error {
+// readIntegers takes the integers of a reply.
+func (c *call) readIntegers(values []rueidis.RedisMessage) error {
 	for i := range values {
 		n, err := values[i].ToInt64()
 		if err != nil {
@@ -72,7 +72,7 @@ func (c *call) readRow(time rueidis.RedisMessage, row []rueidis.RedisMessage) er
 		}
 		return rowError(why)
 	}
-	if err := c.read(row); err != nil {
+	if err := c.readIntegers(row); err != nil {
 		return err
 	}
 	twice, err := time.ToInt64()

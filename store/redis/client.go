@@ -15,8 +15,8 @@ const (
 	rangeWorkers  = 1
 )
 
-// option returns what the client library is told, for servers at hosts.
-func (a *address) option(hosts []string) rueidis.ClientOption {
+// clientOption returns what the client library is told, for servers at hosts.
+func (a *address) clientOption(hosts []string) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress: hosts,
 		Username:    a.user, Password: a.password, SelectDB: a.database,

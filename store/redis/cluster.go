@@ -54,20 +54,20 @@ const ranges = 32
 
 func rangeOf(slot int) int { return slot * ranges / slots }
 
-func (c *cluster) route(tag string) route {
+func (c *cluster) routeTag(tag string) route {
 	slot := slotOf(tag)
 	return route{pipeline: c.shards[rangeOf(slot)], slot: slot}
 }
 
-func (c *cluster) closed(int) {
-	if c.store.lost() == 0 {
+func (c *cluster) breakerClosed(int) {
+	if c.store.countLostShards() == 0 {
 		c.outage.Succeeded()
 	}
 }
 
-// opened looks at all ranges, as one is lost because of err: others may be too, of
+// breakerOpened looks at all ranges, as one is lost because of err: others may be too, of
 // which nobody asks. Where no server was ever reached all are.
-func (c *cluster) opened(_ int, err error) {
+func (c *cluster) breakerOpened(_ int, err error) {
 	if c.ctx.Err() != nil || !c.shards[0].hasClient() {
 		return
 	}
@@ -78,25 +78,25 @@ func (c *cluster) opened(_ int, err error) {
 				defer r.trying.Store(false)
 				ctx, cancel := context.WithTimeout(c.ctx, c.store.opt.callTimeout())
 				defer cancel()
-				if err := c.probe(ctx, i); err != nil && c.ctx.Err() == nil {
-					c.store.bound.Load().Trip(i, err)
+				if err := c.probeShard(ctx, i); err != nil && c.ctx.Err() == nil {
+					c.store.bound.Load().TripBreaker(i, err)
 				}
 			})
 		}
 	}
 }
 
-// probe asks the server of a range for a key that there is not.
-func (c *cluster) probe(ctx context.Context, shard int) error {
+// probeShard asks the server of a range for a key that there is not.
+func (c *cluster) probeShard(ctx context.Context, shard int) error {
 	n := c.shards[shard]
 	if !n.hasClient() {
 		return n.missing
 	}
 	var err error
-	n.use(func(client rueidis.Client) {
+	n.useClient(func(client rueidis.Client) {
 		err = client.Do(ctx, client.B().Get().Key(c.ranges[shard].probe).Build()).Error()
 	})
-	if n.hear(err); !isLoss(err) {
+	if n.heedError(err); !isLoss(err) {
 		return nil
 	}
 	return err

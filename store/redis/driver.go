@@ -28,8 +28,8 @@ type inside struct{ of *Store }
 func (in inside) Driver() (transport.Driver, transport.Tuning) {
 	s := in.of
 	d := driver{s}
-	t := tuning(s.opt, s.hasSlots(), d.Shards())
-	t.Watcher, t.FailureOf, t.Bind, t.Opened, t.Closed = s.watcher, failureOf, d.bind, s.nodes.opened, s.nodes.closed
+	t := queueTuning(s.opt, s.hasSlots(), d.Shards())
+	t.Watcher, t.FailureOf, t.Bind, t.Opened, t.Closed = s.watcher, failureOf, d.bindQueue, s.nodes.breakerOpened, s.nodes.breakerClosed
 	return d, t
 }
 
@@ -37,8 +37,8 @@ func (in inside) Driver() (transport.Driver, transport.Tuning) {
 // its documents.
 func (in inside) Watch(w storecalls.Watcher) { in.of.watcher = w }
 
-// tuning is what a driver of so many shards wants of its queue.
-func tuning(opt Options, hasSlots bool, shards int) transport.Tuning {
+// queueTuning is what a driver of so many shards wants of its queue.
+func queueTuning(opt Options, hasSlots bool, shards int) transport.Tuning {
 	t := transport.Tuning{Workers: serverWorkers, Batch: maxBatch, Waiting: opt.InFlight, RunsOnly: shards > 1}
 	if shards > 1 {
 		t.ProbeFor = opt.callTimeout()
@@ -52,40 +52,40 @@ func tuning(opt Options, hasSlots bool, shards int) transport.Tuning {
 	return t
 }
 
-// bind has a queue say which servers are lost: at first those that were never reached.
-func (d driver) bind(q *transport.Queue) {
+// bindQueue has a queue say which servers are lost: at first those that were never reached.
+func (d driver) bindQueue(q *transport.Queue) {
 	d.bound.Store(q)
-	for i, p := range d.nodes.all() {
+	for i, p := range d.nodes.pipelines() {
 		if !p.hasClient() {
-			q.Trip(i, p.missing)
+			q.TripBreaker(i, p.missing)
 		}
 	}
 }
 
 // Shards implements transport.Driver.
-func (d driver) Shards() int { return len(d.nodes.all()) }
+func (d driver) Shards() int { return len(d.nodes.pipelines()) }
 
 // Shard implements transport.Driver.
 func (d driver) Shard(key string) int {
-	if len(d.nodes.all()) == 1 {
+	if len(d.nodes.pipelines()) == 1 {
 		return 0
 	}
-	return d.nodes.route(tag(key)).shard
+	return d.nodes.routeTag(tagForKey(key)).shard
 }
 
 // Probe implements transport.Driver.
 func (d driver) Probe(shard int, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	return d.nodes.probe(ctx, shard)
+	return d.nodes.probeShard(ctx, shard)
 }
 
 // Send implements transport.Driver.
 func (d driver) Send(shard int, batch []*transport.Call) {
-	n := d.nodes.all()[shard]
+	n := d.nodes.pipelines()[shard]
 	live := make([]*call, 0, len(batch))
 	for _, carrier := range batch {
-		c, err := d.encode(n, carrier.Ops)
+		c, err := d.encodeCall(n, carrier.Ops)
 		if err != nil {
 			carrier.Finish(&transport.Result{Outcome: transport.Rejected, Err: err})
 			continue
@@ -99,23 +99,23 @@ func (d driver) Send(shard int, batch []*transport.Call) {
 	}
 	if len(live) > 0 {
 		d.stats.calls.Add(uint64(len(live)))
-		n.send(live)
+		n.sendCalls(live)
 	}
 }
 
 // Part implements transport.Divider.
 func (d driver) Part(key string) int {
-	if len(d.nodes.all()) == 1 {
+	if len(d.nodes.pipelines()) == 1 {
 		return 0
 	}
-	return d.nodes.route(tag(key)).slot
+	return d.nodes.routeTag(tagForKey(key)).slot
 }
 
 // Check implements transport.Divider.
 func (d driver) Check(ops []weir.Op) error {
 	w := works.Get().(*work)
 	defer w.recycle()
-	_, err := d.gather(w, ops)
+	_, err := d.gatherOps(w, ops)
 	return err
 }
 

@@ -2,8 +2,8 @@ package redis
 
 import "github.com/weirlimit/weir"
 
-// encode returns the call that decides ops of one part at n, nil if there is nothing to ask.
-func (d driver) encode(n *pipeline, ops []weir.Op) (*call, error) {
+// encodeCall returns the call that decides ops of one part at n, nil if there is nothing to ask.
+func (d driver) encodeCall(n *pipeline, ops []weir.Op) (*call, error) {
 	for i := range ops {
 		if o := &ops[i]; o.Limit.Consistency.Pinned && d.nodes.isMoved(n, o.Key) {
 			return nil, errLostPart
@@ -37,7 +37,7 @@ func (d driver) encodeSingle(ops []weir.Op) (*call, error) {
 	if err := d.refuses(o.Limit, o.AskID(), o.Verb); err != nil {
 		return nil, err
 	}
-	pl, err := d.plans.of(o.Limit, d.clock)
+	pl, err := d.plans.planForLimit(o.Limit, d.readClock)
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func (d driver) encodeSingle(ops []weir.Op) (*call, error) {
 	c := newCall(pl.row)
 	if o.Verb != weir.Spend || pl.row == nil {
 		c.script = pl.single
-		c.args = append(c.args, verbs[o.Verb], idText(o.AskID()))
+		c.args = append(c.args, verbs[o.Verb], formatID(o.AskID()))
 	}
 	c.single = pl
-	c.keys = append(c.keys, d.opt.Prefix+":{"+tag(o.Key)+pl.suffix)
+	c.keys = append(c.keys, d.opt.Prefix+":{"+tagForKey(o.Key)+pl.suffix)
 	c.args = pl.appendSpan(c.args, o.Limit, o.Cost)
 	c.args = append(c.args, pl.consts...)
 	return c, nil
 }
 
-// decode answers the ops of a call from its reply.
-func (c *call) decode(d driver) error {
+// decodeReply answers the ops of a call from its reply.
+func (c *call) decodeReply(d driver) error {
 	switch {
 	case len(c.reply) == 0:
 		return errReply
@@ -77,7 +77,7 @@ func (d driver) decodeSingle(c *call) error {
 	}
 	now, allowed := c.reply[0]>>1, c.reply[0]&1 == 1
 	a := pl.algorithm.Describe(o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}, allowed, c.reply[1:])
-	d.label(c.to, o, &a)
+	d.labelMoved(c.to, o, &a)
 	charged := o.Verb == weir.Force || o.Verb == weir.Refund || o.Verb == weir.Spend && a.Allowed()
 	o.Answer = weir.Answer{Decision: a, Now: now, Charged: charged}
 	return nil

@@ -66,7 +66,7 @@ func failureOf(err error) string {
 // not yet, and not that one that does cannot be used.
 func Unreachable(err error) bool {
 	if e, ok := replyError(err); ok {
-		return notYet(e) || e.IsNil() // a Sentinel that knows no primary
+		return isNotServing(e) || e.IsNil() // a Sentinel that knows no primary
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		// That of an alert by TLS is one too: there, somebody answered.
@@ -76,8 +76,8 @@ func Unreachable(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
-// notYet reports whether a server says that it is there and does not serve yet.
-func notYet(e *rueidis.RedisError) bool {
+// isNotServing reports whether a server says that it is there and does not serve yet.
+func isNotServing(e *rueidis.RedisError) bool {
 	return slices.ContainsFunc([]string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"}, func(sign string) bool { return strings.HasPrefix(e.Error(), sign) })
 }
 
@@ -209,7 +209,7 @@ var errLostPart = fmt.Errorf("%w, and no other takes over its keys: it is one of
 // isLoss reports whether an error says that the server is away or does not serve yet,
 // not that it refuses.
 func isLoss(err error) bool {
-	if e, ok := replyError(err); ok && notYet(e) {
+	if e, ok := replyError(err); ok && isNotServing(e) {
 		return true
 	}
 	return err != nil && !isRefused(err) && !errors.Is(err, context.Canceled)

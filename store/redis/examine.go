@@ -16,7 +16,7 @@ import (
 func (a *address) examineFirst(ctx context.Context) error {
 	var last error
 	for _, host := range a.hosts {
-		o := a.option([]string{host})
+		o := a.clientOption([]string{host})
 		o.ForceSingleClient, o.ClusterOption = true, rueidis.ClusterOption{}
 		client, err := rueidis.NewClient(o)
 		if err != nil {
@@ -43,7 +43,7 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 		name = "Valkey " + v
 	}
 	a.version.Store(&name)
-	if facts["valkey_version"] == "" && older(version, 6, 2) {
+	if facts["valkey_version"] == "" && isVersionBefore(version, 6, 2) {
 		return fmt.Errorf("the server is Redis %s: Redis 6.2 or later, or Valkey, is needed", version)
 	}
 	if facts["redis_mode"] == "sentinel" {
@@ -112,9 +112,9 @@ func readInfo(text string) map[string]string {
 	return facts
 }
 
-// older reports whether version is before major.minor. One that cannot be read is
+// isVersionBefore reports whether version is before major.minor. One that cannot be read is
 // not.
-func older(version string, major, minor int) bool {
+func isVersionBefore(version string, major, minor int) bool {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {
 		return false
@@ -132,7 +132,7 @@ func schemeOf(text string) string {
 // connectServers connects to a server, or to all, and checks it. Those of a cluster are
 // examined before.
 func (a *address) connectServers(ctx context.Context, hosts []string) (rueidis.Client, error) {
-	client, err := rueidis.NewClient(a.option(hosts))
+	client, err := rueidis.NewClient(a.clientOption(hosts))
 	if err != nil {
 		return nil, err
 	}

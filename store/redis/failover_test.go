@@ -54,7 +54,7 @@ func clusterFailover(t *testing.T, nodes []*servertest.RedisServer) {
 	key := ""
 	for i := 0; ; i++ {
 		key = fmt.Sprint(i)
-		if slotOf(tag(key))*3/slots == 1 {
+		if slotOf(tagForKey(key))*3/slots == 1 {
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
 		_, err := s.TakeOne(t.Context(), fmt.Sprint("key", n), l, 1)
 		return err
 	}
-	node := func(n int) int { return slotOf(tag(fmt.Sprint("key", n))) * 3 / slots }
+	node := func(n int) int { return slotOf(tagForKey(fmt.Sprint("key", n))) * 3 / slots }
 	for n := range 100 {
 		servertest.Await(t, "a decision before the stall", func() bool { return take(n) == nil })
 	}
@@ -138,7 +138,7 @@ func slotMigration(t *testing.T, nodes []*servertest.RedisServer) {
 	const limit = 600
 	one, wide := perHour(t, limit, algorithm.FixedWindow), perHour(t, 1<<40, algorithm.SlidingWindow)
 	const key = "moving"
-	slot := slotOf(tag(key))
+	slot := slotOf(tagForKey(key))
 	ctx, stop := context.WithCancel(t.Context())
 	var migrations atomic.Int64
 	var migrated sync.WaitGroup
@@ -185,7 +185,7 @@ func halfMoved(t *testing.T, nodes []*servertest.RedisServer) {
 	if err := take(); err != nil {
 		t.Fatal(err)
 	}
-	slot := slotOf(tag(key))
+	slot := slotOf(tagForKey(key))
 	from := slot * 3 / slots
 	to := (from + 1) % 3
 	move := servertest.BeginSlotMove(t, nodes[:3], slot, from, to)

@@ -87,11 +87,11 @@ func TestFamilyForeignValues(t *testing.T) {
 					case "look":
 						ops[0].Verb = weir.Peek
 					}
-					pl, err := s.plans.of(l, s.clock)
+					pl, err := s.plans.planForLimit(l, s.readClock)
 					if err != nil {
 						t.Fatal(err)
 					}
-					foreign[name](do, s.opt.Prefix+":{"+tag(key)+pl.suffix)
+					foreign[name](do, s.opt.Prefix+":{"+tagForKey(key)+pl.suffix)
 					if err := s.Take(t.Context(), ops); err != nil {
 						t.Errorf("%s, %s, %s: %v", a.Name(), name, shape, err)
 						continue

@@ -12,21 +12,21 @@ import (
 // Inspect returns the state that is kept for key under l, as its script tells it,
 // for the eyes of an operator, and whether there is any.
 func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state []int64, found bool, err error) {
-	name, p, err := s.find(key, l)
+	name, p, err := s.locateKey(key, l)
 	if err != nil {
 		return nil, false, err
 	}
 	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var there int64
-	err = p.ask(func(client rueidis.Client) (err error) {
+	err = p.askServer(func(client rueidis.Client) (err error) {
 		there, err = client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
 		return err
 	})
 	if err != nil || there == 0 {
 		return nil, false, err
 	}
-	pl, err := s.plans.of(l, s.clock)
+	pl, err := s.plans.planForLimit(l, s.readClock)
 	if err != nil {
 		return nil, false, err
 	}
@@ -35,7 +35,7 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	c.args = append(c.args, "look", "0")
 	c.args = pl.appendSpan(c.args, l, 0)
 	c.args = append(c.args, pl.consts...)
-	if _, err := s.do(asked, p, c); err != nil {
+	if _, err := s.runOutsideQueue(asked, p, c); err != nil {
 		return nil, false, err
 	}
 	state = append(state, c.reply[1:]...)
@@ -46,20 +46,20 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 // Forget makes key under l as if never seen, and reports whether anything was
 // known of it.
 func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
-	name, p, err := s.find(key, l)
+	name, p, err := s.locateKey(key, l)
 	if err != nil {
 		return false, err
 	}
 	names := []string{name}
-	if pl, err := s.plans.of(l, s.clock); err == nil {
-		for _, e := range pl.elders(s.clock) {
-			names = append(names, s.opt.Prefix+":{"+tag(key)+e.suffix)
+	if pl, err := s.plans.planForLimit(l, s.readClock); err == nil {
+		for _, e := range pl.elderPlans(s.readClock) {
+			names = append(names, s.opt.Prefix+":{"+tagForKey(key)+e.suffix)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var n int64
-	err = p.ask(func(client rueidis.Client) (err error) {
+	err = p.askServer(func(client rueidis.Client) (err error) {
 		n, err = client.Do(ctx, client.B().Del().Key(names...).Build()).AsInt64()
 		return err
 	})
@@ -68,20 +68,20 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 
 // Name returns the name of key under l in Redis, for those who look there.
 func (s *Store) Name(key string, l *weir.Limit) (string, error) {
-	name, _, err := s.find(key, l)
+	name, _, err := s.locateKey(key, l)
 	return name, err
 }
 
-func (s *Store) find(key string, l *weir.Limit) (string, route, error) {
+func (s *Store) locateKey(key string, l *weir.Limit) (string, route, error) {
 	if s.closed.Load() {
 		return "", route{}, weir.ErrClosed
 	}
-	pl, err := s.plans.of(l, s.clock)
+	pl, err := s.plans.planForLimit(l, s.readClock)
 	if err != nil {
 		return "", route{}, err
 	}
-	t := tag(key)
-	return s.opt.Prefix + ":{" + t + pl.suffix, s.nodes.route(t), nil
+	t := tagForKey(key)
+	return s.opt.Prefix + ":{" + t + pl.suffix, s.nodes.routeTag(t), nil
 }
 
 // Check says why the store cannot serve l, nil if it can.
@@ -127,9 +127,9 @@ func (s *Store) Stats() Stats {
 	st.InFlight = s.bound.Load().Waiting()
 	switch n := s.nodes.(type) {
 	case *cluster:
-		st.LostSlots = s.lost() * slots / len(n.shards)
+		st.LostSlots = s.countLostShards() * slots / len(n.shards)
 	case *ring:
-		st.Servers, st.LostServers = len(n.servers), s.lost()
+		st.Servers, st.LostServers = len(n.servers), s.countLostShards()
 	}
 	return st
 }

@@ -10,7 +10,7 @@ import (
 // NotReached returns why a store that was opened with [Options].Late has reached no server yet,
 // nil once it has: servers are checked then as Open checks them.
 func (s *Store) NotReached() (why error) {
-	for _, p := range s.nodes.all() {
+	for _, p := range s.nodes.pipelines() {
 		if p.hasClient() {
 			return nil
 		}
@@ -31,7 +31,7 @@ const (
 func (s *Store) reachLater(ctx context.Context, why error) {
 	for began := time.Now(); backoff.Sleep(ctx, reachEvery); {
 		within, cancel := context.WithTimeout(ctx, openWithin)
-		err := s.nodes.reach(within)
+		err := s.nodes.reachServers(within)
 		cancel()
 		if err == nil {
 			s.opt.Logger.Info("store reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))

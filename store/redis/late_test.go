@@ -70,7 +70,7 @@ func TestOpensLate(t *testing.T) {
 			for _, server := range c.servers {
 				server.Restart(t)
 			}
-			servertest.Await(t, "the servers to be reached", func() bool { return s.NotReached() == nil && s.lost() == 0 })
+			servertest.Await(t, "the servers to be reached", func() bool { return s.NotReached() == nil && s.countLostShards() == 0 })
 			servertest.Await(t, "a decision", func() bool {
 				d, err := s.TakeOne(t.Context(), "k", l, 1)
 				return err == nil && d.Allowed()

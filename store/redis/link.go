@@ -45,10 +45,10 @@ func newLink(name string, logger *slog.Logger, connect func(context.Context) (ru
 	return l
 }
 
-// open reaches the servers, or notes why it cannot if they may come late. Nobody uses the link
+// connectFirst reaches the servers, or notes why it cannot if they may come late. Nobody uses the link
 // yet.
-func (l *link) open(ctx context.Context, mayBeLate bool) error {
-	err := l.reach(ctx)
+func (l *link) connectFirst(ctx context.Context, mayBeLate bool) error {
+	err := l.reconnect(ctx)
 	if err == nil || mayBeLate && Unreachable(err) {
 		l.missing = err
 		return nil
@@ -80,7 +80,7 @@ func (c *client) tryUse() bool {
 	return false
 }
 
-func (c *client) leave() {
+func (c *client) releaseUse() {
 	if c.uses.Add(-1) == 0 {
 		close(c.idle)
 	}
@@ -89,19 +89,19 @@ func (c *client) leave() {
 // hasClient reports whether the servers were reached once.
 func (l *link) hasClient() bool { return l.reached.Load() != nil }
 
-// use runs f with the client, which there must be.
-func (l *link) use(f func(rueidis.Client)) {
+// useClient runs f with the client, which there must be.
+func (l *link) useClient(f func(rueidis.Client)) {
 	c := l.reached.Load()
 	for !c.tryUse() {
 		c = l.reached.Load()
 	}
-	defer c.leave()
+	defer c.releaseUse()
 	f(c.Client)
 }
 
-// hear notes what a server said: if that is that it does not serve, the client is made
+// heedError notes what a server said: if that is that it does not serve, the client is made
 // anew in the background, unless it was a moment ago.
-func (l *link) hear(err error) {
+func (l *link) heedError(err error) {
 	if !hasLeft(err) || l.renewing.Load() {
 		return
 	}
@@ -118,14 +118,14 @@ func (l *link) hear(err error) {
 		defer l.renewing.Store(false)
 		ctx, cancel := context.WithTimeout(l.ctx, renewEvery)
 		defer cancel()
-		_ = l.renew(ctx) // the one before is used on, and what it says is heard
+		_ = l.renewClient(ctx) // the one before is used on, and what it says is heard
 		<-ctx.Done()
 	})
 }
 
-// renew is reach, and logs of servers that cannot be used.
-func (l *link) renew(ctx context.Context) error {
-	err := l.reach(ctx)
+// renewClient is reach, and logs of servers that cannot be used.
+func (l *link) renewClient(ctx context.Context) error {
+	err := l.reconnect(ctx)
 	l.life.Lock()
 	defer l.life.Unlock()
 	if err != nil && l.ctx.Err() == nil && !Unreachable(err) && err.Error() != l.wrong {
@@ -135,9 +135,9 @@ func (l *link) renew(ctx context.Context) error {
 	return err
 }
 
-// reach connects, anew where there is a client: each of its connections that has ended, and
+// reconnect connects, anew where there is a client: each of its connections that has ended, and
 // that nobody waits on, would fail one more call before it is replaced.
-func (l *link) reach(ctx context.Context) error {
+func (l *link) reconnect(ctx context.Context) error {
 	made, err := l.connect(ctx)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (l *link) reach(ctx context.Context) error {
 	// Who sees that the server is not lost sees the client too.
 	if old := l.reached.Swap(newClient(made)); old != nil {
 		l.stopped.Go(func() {
-			old.leave()
+			old.releaseUse()
 			select {
 			case <-old.idle:
 			case <-l.ctx.Done():

@@ -22,7 +22,7 @@ func TestRenewedClientsAnswer(t *testing.T) {
 		return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
 	}
 	l := newLink(r.Addr, slog.New(slog.DiscardHandler), connect)
-	if err := l.open(t.Context(), false); err != nil {
+	if err := l.connectFirst(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	var over atomic.Bool
@@ -31,7 +31,7 @@ func TestRenewedClientsAnswer(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for !over.Load() {
-				l.use(func(client rueidis.Client) {
+				l.useClient(func(client rueidis.Client) {
 					for range 10 {
 						if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 							t.Error(err)
@@ -43,14 +43,14 @@ func TestRenewedClientsAnswer(t *testing.T) {
 		})
 	}
 	for n := 0; n < 100 || asked.Load() < 100; n++ {
-		if err := l.renew(t.Context()); err != nil {
+		if err := l.renewClient(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	over.Store(true)
 	all.Wait()
 	l.close()
-	if err := l.renew(t.Context()); err != weir.ErrClosed {
+	if err := l.renewClient(t.Context()); err != weir.ErrClosed {
 		t.Errorf("renewed after the end: %v", err)
 	}
 	servertest.Await(t, "all clients to be closed", func() bool { return r.Fact(t, "connected_clients") == "1" })

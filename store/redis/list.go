@@ -43,17 +43,17 @@ func familyOf(l *weir.Limit) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-// add notes that pl is of a family, and tells the servers if that was not known. It returns
+// announceVersion notes that pl is of a family, and tells the servers if that was not known. It returns
 // the versions of the family that were.
-func (ls *list) add(family string, pl *plan) (others []*plan) {
+func (ls *list) announceVersion(family string, pl *plan) (others []*plan) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	others = ls.known[family]
-	if !ls.note(family, pl) {
+	if !ls.rememberVersion(family, pl) {
 		return others
 	}
 	words := append([]string{family, pl.suffix, pl.twin.Name, strconv.FormatInt(pl.reach, 10), strconv.FormatInt(pl.room, 10)}, pl.consts...)
-	ls.fresh = newest(append(ls.fresh, strings.Join(words, " ")))
+	ls.fresh = newestListed(append(ls.fresh, strings.Join(words, " ")))
 	select {
 	case ls.wake <- struct{}{}:
 	default:
@@ -61,8 +61,8 @@ func (ls *list) add(family string, pl *plan) (others []*plan) {
 	return others
 }
 
-// note reports whether it was not known that pl is of a family, and has it known. Requires: mu.
-func (ls *list) note(family string, pl *plan) bool {
+// rememberVersion reports whether it was not known that pl is of a family, and has it known. Requires: mu.
+func (ls *list) rememberVersion(family string, pl *plan) bool {
 	all := ls.known[family]
 	if slices.ContainsFunc(all, func(o *plan) bool { return o.suffix == pl.suffix && o.room >= pl.room }) {
 		return false
@@ -75,8 +75,8 @@ func (ls *list) note(family string, pl *plan) bool {
 	return true
 }
 
-// newest returns the last entries, so many as are listed.
-func newest(entries []string) []string { return entries[max(len(entries)-maxListed, 0):] }
+// newestListed returns the last entries, so many as are listed.
+func newestListed(entries []string) []string { return entries[max(len(entries)-maxListed, 0):] }
 
 // parseEntry returns what an entry says; nil if no version of Weir wrote it that is known.
 func parseEntry(entry string) (family string, pl *plan) {
@@ -84,7 +84,7 @@ func parseEntry(entry string) (family string, pl *plan) {
 	if len(words) < 6 || !strings.HasPrefix(words[1], "}:") || len(entry) > 1<<10 {
 		return "", nil
 	}
-	pl = &plan{suffix: words[1], twin: twinIn(twins, words[2]), consts: words[5:]}
+	pl = &plan{suffix: words[1], twin: findTwin(twins, words[2]), consts: words[5:]}
 	var err1, err2 error
 	pl.reach, err1 = strconv.ParseInt(words[3], 10, 64)
 	pl.room, err2 = strconv.ParseInt(words[4], 10, 64)
@@ -98,8 +98,8 @@ func parseEntry(entry string) (family string, pl *plan) {
 	return words[0], pl
 }
 
-// lacks reports whether there are entries to be added.
-func (ls *list) lacks() bool {
+// hasFreshEntries reports whether there are entries to be added.
+func (ls *list) hasFreshEntries() bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return len(ls.fresh) > 0

@@ -42,7 +42,7 @@ func TestChangedWhileNoNodeRan(t *testing.T) {
 		hour, minute := hourAndMinute(t)
 		s := openShared(t, url, Options{Timeout: long})
 		leftAfter(t, s, hour, 9_000)
-		if err := s.sync(t.Context()); err != nil {
+		if err := s.syncVersions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if left := leftAfter(t, openShared(t, url, Options{Timeout: long}), minute, 1); left != 0 {
@@ -65,7 +65,7 @@ func TestNodesThatReloadApart(t *testing.T) {
 	}
 	leftAfter(t, first, minute, 10)
 	for _, s := range []*Store{first, later} {
-		if err := s.sync(t.Context()); err != nil {
+		if err := s.syncVersions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestListThatIsLost(t *testing.T) {
 	s := openShared(t, url, Options{Timeout: long})
 	leftAfter(t, s, hour, 9_000)
 	sync := func() {
-		if err := s.sync(t.Context()); err != nil {
+		if err := s.syncVersions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,8 +17,8 @@ var (
 	listScript = rueidis.NewLuaScript(withoutComments(listLua))
 )
 
-// sync tells the servers the versions that they do not know, and this node theirs.
-func (s *Store) sync(ctx context.Context) error {
+// syncVersions tells the servers the versions that they do not know, and this node theirs.
+func (s *Store) syncVersions(ctx context.Context) error {
 	ls := &s.plans.list
 	ls.asked.Lock()
 	defer ls.asked.Unlock()
@@ -29,16 +29,16 @@ func (s *Store) sync(ctx context.Context) error {
 	args := append([]string{strconv.FormatInt(from, 10), strconv.Itoa(maxListed)}, fresh...)
 	ctx, cancel := context.WithTimeout(ctx, s.opt.callTimeout())
 	defer cancel()
-	p := s.nodes.route("versions")
+	p := s.nodes.routeTag("versions")
 	var reply []rueidis.RedisMessage
-	err := p.ask(func(client rueidis.Client) (err error) {
+	err := p.askServer(func(client rueidis.Client) (err error) {
 		reply, err = listScript.Exec(ctx, client, []string{s.opt.Prefix + ":{versions}:list"}, args).ToArray()
 		return err
 	})
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if err != nil || len(reply) != 3 {
-		ls.fresh = newest(append(fresh, ls.fresh...))
+		ls.fresh = newestListed(append(fresh, ls.fresh...))
 		return cmp.Or(err, errReply)
 	}
 	now, err1 := reply[0].ToInt64()
@@ -47,13 +47,13 @@ func (s *Store) sync(ctx context.Context) error {
 	if err := cmp.Or(err1, err2, err3); err != nil {
 		return fmt.Errorf("list of versions: %w", err)
 	}
-	ls.from, ls.mine = now, newest(append(ls.mine, fresh...))
+	ls.from, ls.mine = now, newestListed(append(ls.mine, fresh...))
 	if count < int64(min(len(ls.mine), maxListed)) { // the server has lost it
-		ls.fresh, ls.mine = newest(append(ls.fresh, ls.mine...)), nil
+		ls.fresh, ls.mine = newestListed(append(ls.fresh, ls.mine...)), nil
 	}
 	for _, entry := range entries {
 		if family, pl := parseEntry(entry); pl != nil {
-			s.plans.learn(family, pl, s.clock())
+			s.plans.learnVersion(family, pl, s.readClock())
 		}
 	}
 	return nil
@@ -69,10 +69,10 @@ func (s *Store) keepListed(ctx context.Context) {
 		case <-s.plans.list.wake:
 			time.Sleep(addAfter)
 		}
-		if last && !s.plans.list.lacks() {
+		if last && !s.plans.list.hasFreshEntries() {
 			return
 		}
-		if err := s.sync(context.WithoutCancel(ctx)); err != nil && !last && !Unreachable(err) && s.NotReached() == nil {
+		if err := s.syncVersions(context.WithoutCancel(ctx)); err != nil && !last && !Unreachable(err) && s.NotReached() == nil {
 			s.faults.Report("limits whose algorithm or period changes may count from zero on other nodes: the list of versions cannot be kept", err)
 		}
 	}

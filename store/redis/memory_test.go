@@ -137,7 +137,7 @@ func TestListTakesLessThanSortedSet(t *testing.T) {
 	r := servertest.Redis(t)
 	now := int64(1_773_500_966_535_897)
 	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
-	client := s.nodes.route("").reached.Load().Client
+	client := s.nodes.routeTag("").reached.Load().Client
 	for _, count := range []int64{100, 1000} {
 		l := &weir.Limit{Algorithm: algorithm.SlidingLog, Count: count, Period: time.Hour}
 		if err := l.Compile(); err != nil {

@@ -24,9 +24,9 @@ import (
 // maxTag is the longest key, escaped, that is written out, in bytes.
 const maxTag = 96
 
-// tag returns what stands for key between the braces, and with what lies beside another
+// tagForKey returns what stands for key between the braces, and with what lies beside another
 // behind them.
-func tag(key string) string {
+func tagForKey(key string) string {
 	if key, name, ok := neighbor.Cut(key); ok {
 		return escaped(key) + "}" + escaped(name)
 	}

@@ -26,7 +26,7 @@ func FuzzTag(f *testing.F) {
 	f.Add(neighbor.Key("a", "b"), neighbor.Key("a", neighbor.Key("b", "}")))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, key := range []string{a, b} {
-			got := tag(key)
+			got := tagForKey(key)
 			if with, _, ok := neighbor.Cut(key); ok {
 				if got, _, ok = strings.Cut(got, "}"); !ok || got != escaped(with) {
 					t.Errorf("%q does not lie beside %q: %q", key, with, got)
@@ -36,8 +36,8 @@ func FuzzTag(f *testing.F) {
 				t.Errorf("%q has the tag %q", key, got)
 			}
 		}
-		if (tag(a) == tag(b)) != (a == b) {
-			t.Errorf("%q and %q: %q, %q", a, b, tag(a), tag(b))
+		if (tagForKey(a) == tagForKey(b)) != (a == b) {
+			t.Errorf("%q and %q: %q, %q", a, b, tagForKey(a), tagForKey(b))
 		}
 	})
 }
@@ -47,9 +47,9 @@ func TestSlots(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t, "--cluster-enabled", "yes")
 	for _, key := range []string{"", "user:42", "{", "}", "{}", "a{b}c", "%", "\x00\r\n\xff", strings.Repeat("long", 1000), "Grüße", neighbor.Key("{", "}"), neighbor.Key("user:42", "mark")} {
-		name := "weir:{" + tag(key) + "}:x"
-		if got := r.Do(t, "CLUSTER", "KEYSLOT", name); got != int64(slotOf(tag(key))) {
-			t.Errorf("%q is in slot %v, we say %d", name, got, slotOf(tag(key)))
+		name := "weir:{" + tagForKey(key) + "}:x"
+		if got := r.Do(t, "CLUSTER", "KEYSLOT", name); got != int64(slotOf(tagForKey(key))) {
+			t.Errorf("%q is in slot %v, we say %d", name, got, slotOf(tagForKey(key)))
 		}
 	}
 }

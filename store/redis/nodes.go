@@ -11,20 +11,20 @@ import (
 
 // nodes are the servers behind a store.
 type nodes interface {
-	// all are the pipelines, one for each shard.
-	all() []*pipeline
-	// route tells where the keys of a tag are. Keys of one place are decided in
+	// pipelines are the pipelines, one for each shard.
+	pipelines() []*pipeline
+	// routeTag tells where the keys of a tag are. Keys of one place are decided in
 	// one script.
-	route(tag string) route
+	routeTag(tag string) route
 	// isMoved reports whether a key that n decides is kept by a server that is lost.
 	isMoved(n *pipeline, key string) bool
-	// reach connects to servers of which none was reached yet.
-	reach(ctx context.Context) error
-	// probe finds out whether a shard answers. The others are told when its breaker
+	// reachServers connects to servers of which none was reached yet.
+	reachServers(ctx context.Context) error
+	// probeShard finds out whether a shard answers. The others are told when its breaker
 	// opens and closes.
-	probe(ctx context.Context, shard int) error
-	opened(shard int, err error)
-	closed(shard int)
+	probeShard(ctx context.Context, shard int) error
+	breakerOpened(shard int, err error)
+	breakerClosed(shard int)
 	close()
 }
 
@@ -36,12 +36,12 @@ type route struct {
 	server *server // of a ring
 }
 
-// ask runs f with the client of the server, unless that is lost: then there may be none.
-func (p *route) ask(f func(rueidis.Client) error) (err error) {
+// askServer runs f with the client of the server, unless that is lost: then there may be none.
+func (p *route) askServer(f func(rueidis.Client) error) (err error) {
 	if p.isLost() {
 		return p.store.whyLost()
 	}
-	p.use(func(client rueidis.Client) { err = p.explain(f(client)) })
+	p.useClient(func(client rueidis.Client) { err = p.explain(f(client)) })
 	return err
 }
 
@@ -49,22 +49,22 @@ func (p *route) ask(f func(rueidis.Client) error) (err error) {
 // several has in common with it.
 type one struct{ shards []*pipeline }
 
-func (o one) all() []*pipeline { return o.shards }
+func (o one) pipelines() []*pipeline { return o.shards }
 
-func (o one) route(string) route { return route{pipeline: o.shards[0]} }
+func (o one) routeTag(string) route { return route{pipeline: o.shards[0]} }
 
 func (o one) isMoved(*pipeline, string) bool { return false }
 
-func (o one) reach(ctx context.Context) error { return o.shards[0].reach(ctx) } // all have one link
+func (o one) reachServers(ctx context.Context) error { return o.shards[0].reconnect(ctx) } // all have one link
 
-// probe asks for a write that changes nothing, of a key that there is not: a server whose memory
+// probeShard asks for a write that changes nothing, of a key that there is not: a server whose memory
 // is full refuses it, though it reads, and lets some scripts write. It is never lost.
-func (o one) probe(ctx context.Context, _ int) (err error) {
+func (o one) probeShard(ctx context.Context, _ int) (err error) {
 	p := o.shards[0]
 	if !p.hasClient() {
 		return p.missing
 	}
-	p.use(func(client rueidis.Client) {
+	p.useClient(func(client rueidis.Client) {
 		err = client.Do(ctx, client.B().Setrange().Key(p.store.opt.Prefix+":{probe}:probe").Offset(0).Value("").Build()).Error()
 	})
 	if err != nil && isRefused(err) && strings.Contains(err.Error(), "OOM ") {
@@ -73,9 +73,9 @@ func (o one) probe(ctx context.Context, _ int) (err error) {
 	return nil
 }
 
-func (o one) opened(int, error) {}
+func (o one) breakerOpened(int, error) {}
 
-func (o one) closed(int) {}
+func (o one) breakerClosed(int) {}
 
 func (o one) close() {
 	for _, p := range o.shards {
@@ -83,9 +83,9 @@ func (o one) close() {
 	}
 }
 
-// lost returns how many shards are.
-func (s *Store) lost() (n int) {
-	for _, p := range s.nodes.all() {
+// countLostShards returns how many shards are.
+func (s *Store) countLostShards() (n int) {
+	for _, p := range s.nodes.pipelines() {
 		if p.isLost() {
 			n++
 		}
@@ -93,11 +93,11 @@ func (s *Store) lost() (n int) {
 	return n
 }
 
-// do runs c on the server of p, outside of the queue, and reports whether all passed.
-func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error) {
+// runOutsideQueue runs c on the server of p, outside of the queue, and reports whether all passed.
+func (s *Store) runOutsideQueue(ctx context.Context, p route, c *call) (pass bool, err error) {
 	s.appendTime(c)
 	s.stats.calls.Add(1)
-	if p.run(ctx, []*call{c}, true, func(_ *call, failed error) { err = failed }); err == nil && len(c.reply) == 0 {
+	if p.runCalls(ctx, []*call{c}, true, func(_ *call, failed error) { err = failed }); err == nil && len(c.reply) == 0 {
 		err = errReply
 	}
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Store) do(ctx context.Context, p route, c *call) (pass bool, err error)
 	return c.reply[0]&1 == 1, nil
 }
 
-// label says of a decision on o that another server made it than the one that keeps the key.
-func (d driver) label(n *pipeline, o *weir.Op, decision *weir.Decision) {
+// labelMoved says of a decision on o that another server made it than the one that keeps the key.
+func (d driver) labelMoved(n *pipeline, o *weir.Op, decision *weir.Decision) {
 	if d.nodes.isMoved(n, o.Key) {
 		d.stats.moved.Add(1)
 		decision.Limit = o.Limit.From(weir.FromSuccessor)

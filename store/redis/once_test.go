@@ -29,7 +29,7 @@ func TestFamilyGivenBackOnce(t *testing.T) {
 	}
 	at := func(server, i int, name string) string {
 		for n := 0; ; n++ {
-			if key := fmt.Sprint(name, i, "-", n); s.nodes.route(tag(key)).server == s.nodes.(*ring).servers[server] {
+			if key := fmt.Sprint(name, i, "-", n); s.nodes.routeTag(tagForKey(key)).server == s.nodes.(*ring).servers[server] {
 				return key
 			}
 		}

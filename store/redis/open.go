@@ -26,15 +26,15 @@ import (
 // An error says what to change. Close the store to end its background work. With
 // [Options].Late a store is opened whose servers cannot be reached yet.
 func Open(ctx context.Context, text string, opt Options) (*Store, error) {
-	a, err := parse(text, opt)
+	a, err := parseURL(text, opt)
 	if err != nil {
 		return nil, err
 	}
-	return a.open(ctx, serverTime)
+	return a.openStore(ctx, serverTime)
 }
 
-// open connects. head is how scripts tell the time.
-func (a *address) open(ctx context.Context, head string) (*Store, error) {
+// openStore connects. head is how scripts tell the time.
+func (a *address) openStore(ctx context.Context, head string) (*Store, error) {
 	s := &Store{name: a.text, opt: a.Options, faults: faults.New(a.Logger), version: a.version}
 	s.inside = inside{s}
 	s.plans.scripts.time = head
@@ -42,10 +42,10 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	if s.nodes, err = a.connect(ctx, s); err != nil {
 		return nil, s.explainOpen(err)
 	}
-	s.queue = transport.NewOwn(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight, Mark: transport.NewMark(algorithm.FixedWindow)})
+	s.queue = transport.NewOwnQueue(s, transport.Options{Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Waiting: defaultInFlight, Mark: transport.NewMark(algorithm.FixedWindow)})
 	ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.plans.list.wake = make(chan struct{}, 1); head == serverTime {
-		_ = s.sync(ctx) // it is tried again, and told then
+		_ = s.syncVersions(ctx) // it is tried again, and told then
 		s.ending.Go(func() { s.keepListed(ctx) })
 	}
 	if why := s.NotReached(); why != nil {
@@ -69,7 +69,7 @@ func (a *address) connect(ctx context.Context, s *Store) (nodes, error) {
 		}
 		return a.connectServers(ctx, a.hosts)
 	})
-	if err := l.open(ctx, a.Late); err != nil {
+	if err := l.connectFirst(ctx, a.Late); err != nil {
 		l.close()
 		return nil, err
 	}

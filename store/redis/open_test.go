@@ -79,7 +79,7 @@ func TestWrongURLs(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
-	a, err := parse("redis+sentinel://ann:p%40ss@[::1],h2:5000/main/3?timeout=35ms&prefix=x&in_flight=7&sentinel_user=u&sentinel_password=q&tls=true&tls_server_name=n", Options{})
+	a, err := parseURL("redis+sentinel://ann:p%40ss@[::1],h2:5000/main/3?timeout=35ms&prefix=x&in_flight=7&sentinel_user=u&sentinel_password=q&tls=true&tls_server_name=n", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestURLs(t *testing.T) {
 		a.sentinelPassword != "q" || a.TLS == nil || a.TLS.ServerName != "n" || a.TLS.MinVersion != tls.VersionTLS12 || a.kind != sentinel {
 		t.Errorf("%+v", a)
 	}
-	a, err = parse("redis://localhost", Options{})
+	a, err = parseURL("redis://localhost", Options{})
 	if err != nil || a.hosts[0] != "localhost:6379" || a.TLS != nil || a.Timeout != defaultTimeout || a.Prefix != "weir" || a.InFlight != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -103,7 +103,7 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(text, "tls_c") || strings.Contains(text, "tls_k") {
 			return // reads files
 		}
-		a, err := parse(text, Options{})
+		a, err := parseURL(text, Options{})
 		if err == nil && (len(a.hosts) == 0 || a.Timeout <= 0 || a.Prefix == "" || a.InFlight < 0) {
 			t.Errorf("%q: %+v", text, a)
 		}
@@ -195,7 +195,7 @@ func TestWarnings(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]bool{"6.0.20": true, "5.0.7": true, "6.2.0": false, "7.0.15": false, "10.0.1": false, "x": false} {
-		if older(version, 6, 2) != want {
+		if isVersionBefore(version, 6, 2) != want {
 			t.Errorf("%s older than 6.2: %v", version, !want)
 		}
 	}

@@ -34,7 +34,7 @@ func (n *pipeline) isLost() bool { return n != nil && n.store.bound.Load().IsSha
 
 // explain says what a human can do about an error of the server, which is heard.
 func (n *pipeline) explain(err error) error {
-	n.hear(err)
+	n.heedError(err)
 	if n.store.closed.Load() {
 		return weir.ErrClosed
 	}
@@ -52,14 +52,14 @@ func (n *pipeline) explained(err error) error {
 	return n.explain(err)
 }
 
-// run sends calls, with the text of their scripts if whole, and tells each one's
+// runCalls sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read. It changes their order.
-func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
-	n.use(func(client rueidis.Client) { n.runOn(ctx, client, live, whole, then) })
+func (n *pipeline) runCalls(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
+	n.useClient(func(client rueidis.Client) { n.runCallsOn(ctx, client, live, whole, then) })
 }
 
-// runOn is run with a client.
-func (n *pipeline) runOn(ctx context.Context, client rueidis.Client, live []*call, whole bool, then func(*call, error)) {
+// runCallsOn is run with a client.
+func (n *pipeline) runCallsOn(ctx context.Context, client rueidis.Client, live []*call, whole bool, then func(*call, error)) {
 	commands := make(rueidis.Commands, 0, len(live))
 	ends := make([]int, 0, len(live))
 	for at := 0; at < len(live); at = ends[len(ends)-1] {
@@ -69,12 +69,12 @@ func (n *pipeline) runOn(ctx context.Context, client rueidis.Client, live []*cal
 	}
 	n.store.stats.scripts.Add(uint64(len(commands)))
 	if len(commands) == 1 {
-		read(client.Do(ctx, commands[0]), live, then)
+		readReplies(client.Do(ctx, commands[0]), live, then)
 		return
 	}
 	at := 0
 	for i, r := range client.DoMulti(ctx, commands...) {
-		read(r, live[at:ends[i]], then)
+		readReplies(r, live[at:ends[i]], then)
 		at = ends[i]
 	}
 }
@@ -118,8 +118,8 @@ func (n *pipeline) command(to rueidis.Builder, group []*call, whole bool) rueidi
 	return b.Args(before...).Args(first.args...).Build()
 }
 
-// read gives each call of a group its part of the reply.
-func read(r rueidis.RedisResult, group []*call, then func(*call, error)) {
+// readReplies gives each call of a group its part of the reply.
+func readReplies(r rueidis.RedisResult, group []*call, then func(*call, error)) {
 	values, err := r.ToArray()
 	script := group[0].script
 	if len(group) == 1 {
@@ -134,7 +134,7 @@ func read(r rueidis.RedisResult, group []*call, then func(*call, error)) {
 		case err != nil:
 			then(c, err)
 		case words == 0:
-			then(c, c.read(values))
+			then(c, c.readIntegers(values))
 		default:
 			then(c, c.readRow(values[0], values[1+i*words:1+(i+1)*words]))
 		}

@@ -44,9 +44,9 @@ type plans struct {
 
 const maxPlans = 1 << 16
 
-// of returns the plan for l as of now, for which the clock is asked where it
+// planForLimit returns the plan for l as of now, for which the clock is asked where it
 // matters: few limits go by the calendar.
-func (p *plans) of(l *weir.Limit, clock func() int64) (*plan, error) {
+func (p *plans) planForLimit(l *weir.Limit, clock func() int64) (*plan, error) {
 	if found, ok := p.made.Load(l); ok {
 		pl := found.(*plan)
 		if pl.until == math.MaxInt64 {
@@ -56,10 +56,10 @@ func (p *plans) of(l *weir.Limit, clock func() int64) (*plan, error) {
 			return pl, nil
 		}
 	}
-	return p.make(l, clock())
+	return p.makePlan(l, clock())
 }
 
-func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
+func (p *plans) makePlan(l *weir.Limit, now int64) (*plan, error) {
 	if err := Check(l); err != nil {
 		return nil, err
 	}
@@ -67,31 +67,31 @@ func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
 		return nil, fmt.Errorf("store redis: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
 	a := l.Algorithm.(algorithm.Scripted)
-	t := twinIn(twins, a.Script().Name)
-	single := once(&p.singles, t.number, func() *script { return p.scripts.single(t) })
+	t := findTwin(twins, a.Script().Name)
+	single := loadOrCreate(&p.singles, t.number, func() *script { return p.scripts.singleScript(t) })
 	consts, until := a.Consts(nil, l, now)
 	// Should this machine's clock go back, the edges of its calendar do too.
 	pl := &plan{algorithm: a, twin: t, single: single, suffix: "}:" + limitTag(l),
-		consts: texts(consts), from: now, until: until, one: texts(a.Span(nil, l, 1))}
+		consts: formatNumbers(consts), from: now, until: until, one: formatNumbers(a.Span(nil, l, 1))}
 	if !t.Collection {
-		pl.row = p.scripts.ofRow(pl.inRow(), []*asked{{plan: pl}})
+		pl.row = p.scripts.rowScript(pl.numberInRow(), []*asked{{plan: pl}})
 	}
 	if p.count.Add(1) > maxPlans {
 		p.made.Clear()
 		p.families.Clear()
 		p.count.Store(1)
 	}
-	p.join(pl, l, now)
+	p.joinFamily(pl, l, now)
 	p.made.Store(l, pl)
 	return pl, nil
 }
 
-// elders returns the plans of the rows that a key may have too, nil of most limits.
-func (p *plan) elders(clock func() int64) []*plan {
+// elderPlans returns the plans of the rows that a key may have too, nil of most limits.
+func (p *plan) elderPlans(clock func() int64) []*plan {
 	if p.family == nil {
 		return nil
 	}
-	return p.family.elders(p.version, clock)
+	return p.family.elderPlans(p.version, clock)
 }
 
 // appendSpan appends what the twin is told of a cost.
@@ -106,7 +106,7 @@ func (p *plan) appendSpan(dst []string, l *weir.Limit, cost int64) []string {
 	return dst
 }
 
-func texts(numbers []int64) []string {
+func formatNumbers(numbers []int64) []string {
 	out := make([]string, len(numbers))
 	for i, n := range numbers {
 		out[i] = strconv.FormatInt(n, 10)
@@ -125,5 +125,5 @@ func Check(l *weir.Limit) error {
 		l.Name, l.Algorithm.Name())
 }
 
-// inRow tells the op of a row: its twin, and the number of its constants.
-func (p *plan) inRow() uint32 { return uint32(p.twin.number)<<4 | uint32(len(p.consts)) }
+// numberInRow tells the op of a row: its twin, and the number of its constants.
+func (p *plan) numberInRow() uint32 { return uint32(p.twin.number)<<4 | uint32(len(p.consts)) }

@@ -50,7 +50,7 @@ func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) 
 		connect := func(ctx context.Context) (rueidis.Client, error) { return a.connectServers(ctx, []string{host}) }
 		s.pipeline = &pipeline{i, store, newLink(host, a.Logger, connect)}
 		r.servers, r.shards = append(r.servers, s), append(r.shards, s.pipeline)
-		if err := s.pipeline.open(ctx, a.Late); err != nil {
+		if err := s.pipeline.connectFirst(ctx, a.Late); err != nil {
 			r.close()
 			return nil, fmt.Errorf("%s: %w", host, err)
 		}
@@ -58,44 +58,46 @@ func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) 
 	return r, nil
 }
 
-// reach reaches one of the servers.
-func (r *ring) reach(ctx context.Context) (err error) {
+// reachServers reaches one of the servers.
+func (r *ring) reachServers(ctx context.Context) (err error) {
 	for _, p := range r.shards {
 		if p.hasClient() {
 			return nil
 		}
-		if err = p.reach(ctx); err == nil || ctx.Err() != nil {
+		if err = p.reconnect(ctx); err == nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
 }
 
-func (r *ring) probe(ctx context.Context, shard int) error { return r.shards[shard].renew(ctx) }
+func (r *ring) probeShard(ctx context.Context, shard int) error {
+	return r.shards[shard].renewClient(ctx)
+}
 
-func (r *ring) opened(shard int, err error) {
+func (r *ring) breakerOpened(shard int, err error) {
 	if !r.shards[shard].store.closed.Load() {
 		r.servers[shard].outage.Failed(err)
 	}
 }
 
-func (r *ring) closed(shard int) { r.servers[shard].outage.Succeeded() }
+func (r *ring) breakerClosed(shard int) { r.servers[shard].outage.Succeeded() }
 
 func saltOf(host string) uint64 {
 	sum := sha256.Sum256([]byte(host))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// score is how much a server wants a key: the halves of a product, so that every
+// scoreServer is how much a server wants a key: the halves of a product, so that every
 // bit of it depends on all of both.
-func score(key, salt uint64) uint64 {
+func scoreServer(key, salt uint64) uint64 {
 	hi, lo := bits.Mul64(key^salt, 0x9e3779b97f4a7c15)
 	hi, lo = bits.Mul64(hi^lo^salt, 0xd6e8feb86659fd93)
 	return hi ^ lo
 }
 
-// hash returns the hash of a tag.
-func (r *ring) hash(tag string) uint64 {
+// hashTag returns the hash of a tag.
+func (r *ring) hashTag(tag string) uint64 {
 	var buf [sha256.Size + 2*maxTag]byte
 	tag, _, _ = strings.Cut(tag, "}") // what lies beside a key lies on its server
 	sum := sha256.Sum256(append(append(buf[:0], r.seed[:]...), tag...))
@@ -107,7 +109,7 @@ func (r *ring) hash(tag string) uint64 {
 func (r *ring) owners(hash uint64) (own, present *server) {
 	var best, bestPresent uint64
 	for _, s := range r.servers {
-		n := score(hash, s.salt)
+		n := scoreServer(hash, s.salt)
 		if own == nil || n > best {
 			own, best = s, n
 		}
@@ -118,8 +120,8 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 	return own, present
 }
 
-func (r *ring) route(tag string) route {
-	s, present := r.owners(r.hash(tag))
+func (r *ring) routeTag(tag string) route {
+	s, present := r.owners(r.hashTag(tag))
 	slot := s.slot
 	if !r.wait && present != nil && present != s {
 		slot, s = -1-slot*len(r.servers)-present.slot, present
@@ -128,6 +130,6 @@ func (r *ring) route(tag string) route {
 }
 
 func (r *ring) isMoved(n *pipeline, key string) bool {
-	own, _ := r.owners(r.hash(tag(key)))
+	own, _ := r.owners(r.hashTag(tagForKey(key)))
 	return own.pipeline != n
 }

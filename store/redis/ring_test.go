@@ -40,7 +40,7 @@ func TestRingMovesItsShareOnly(t *testing.T) {
 		counts := map[string]int{}
 		moved := 0
 		for i := range keys {
-			hash := with.hash(fmt.Sprint("user:", i))
+			hash := with.hashTag(fmt.Sprint("user:", i))
 			before, _ := without.owners(hash)
 			after, _ := with.owners(hash)
 			counts[after.host]++
@@ -82,7 +82,7 @@ func TestRingLosesAServer(t *testing.T) {
 		if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || !d.Allowed() || d.Limit != l {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		its[key] = s.nodes.route(key).server == lost
+		its[key] = s.nodes.routeTag(key).server == lost
 	}
 	servers[0].Kill(t)
 	servertest.Await(t, "the breaker to open", func() bool {
@@ -142,7 +142,7 @@ func TestRingPins(t *testing.T) {
 	keys := map[string]string{} // by their server
 	for i := 0; len(keys) < 2; i++ {
 		key := fmt.Sprint("user:", i)
-		keys[s.nodes.route(key).server.host] = key
+		keys[s.nodes.routeTag(key).server.host] = key
 	}
 	here, gone := keys[servers[0].Addr], keys[servers[1].Addr]
 	servers[1].Kill(t)
@@ -181,7 +181,7 @@ func TestRingKeepsAServerThatAnswers(t *testing.T) {
 	s := open(t, "redis+ring://"+p.Addr+","+servers[1].Addr, Options{Timeout: 100 * time.Millisecond})
 	l := perHour(t, 1000, algorithm.FixedWindow)
 	key := "user:0"
-	for i := 1; s.nodes.route(key).server != s.nodes.(*ring).servers[0]; i++ {
+	for i := 1; s.nodes.routeTag(key).server != s.nodes.(*ring).servers[0]; i++ {
 		key = fmt.Sprint("user:", i)
 	}
 	failed := 0
@@ -210,7 +210,7 @@ func TestRingWaits(t *testing.T) {
 	l := perHour(t, 5, algorithm.TokenBucket)
 	key := ""
 	for i := range 1000 {
-		if key = fmt.Sprint(i); s.nodes.route(key).server.host == servers[1].Addr {
+		if key = fmt.Sprint(i); s.nodes.routeTag(key).server.host == servers[1].Addr {
 			break
 		}
 	}
@@ -253,7 +253,7 @@ func TestRingOpensWithoutAServer(t *testing.T) {
 		missing := 0
 		for i := range 60 {
 			key := fmt.Sprint("user:", wait, i)
-			own, _ := s.nodes.(*ring).owners(s.nodes.(*ring).hash(tag(key)))
+			own, _ := s.nodes.(*ring).owners(s.nodes.(*ring).hashTag(tagForKey(key)))
 			its := own.host == servers[1].Addr
 			d, err := s.TakeOne(t.Context(), key, l, 1)
 			_, _, inspected := s.Inspect(t.Context(), key, l)

@@ -16,9 +16,9 @@ var rowsLua string
 // twins: with three and five twins that can stand in it, 160 at most.
 const maxOps = 3
 
-// ofRow returns the script for a row.
-func (s *scripts) ofRow(row uint32, ops []*asked) *script {
-	return once(&s.rows, row, func() *script {
+// rowScript returns the script for a row.
+func (s *scripts) rowScript(row uint32, ops []*asked) *script {
+	return loadOrCreate(&s.rows, row, func() *script {
 		var text strings.Builder
 		text.WriteString(s.time)
 		text.WriteString(withoutComments(saneLua))

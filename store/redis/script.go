@@ -35,7 +35,7 @@ func (s *script) for1() (*script, []string) {
 }
 
 // singleSpend is the verb and the ID of a plain spend.
-var singleSpend = []string{verbs[weir.Spend], idText(0)}
+var singleSpend = []string{verbs[weir.Spend], formatID(0)}
 
 func newScript(text string) *script {
 	// Redis names scripts by SHA-1; nothing depends on its strength.
@@ -74,7 +74,7 @@ const timeArgument = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
 type scripts struct {
 	time    string
 	multi   sync.Map // uint64, bit i for the twin of number i -> *script
-	rows    sync.Map // uint32, see rowOf -> *script
+	rows    sync.Map // uint32, see spendRow -> *script
 	repairs sync.Map // number of a twin -> *script
 }
 
@@ -84,16 +84,16 @@ type twin struct {
 	number int
 }
 
-// single returns the script that decides an op that stands alone.
-func (s *scripts) single(t *twin) *script { return s.alone(t, singleLua) }
+// singleScript returns the script that decides an op that stands alone.
+func (s *scripts) singleScript(t *twin) *script { return s.makeKeyScript(t, singleLua) }
 
 // repairOf returns the script that deletes a key which t cannot have written.
 func (s *scripts) repairOf(t *twin) *script {
-	return once(&s.repairs, t.number, func() *script { return s.alone(t, repairLua) })
+	return loadOrCreate(&s.repairs, t.number, func() *script { return s.makeKeyScript(t, repairLua) })
 }
 
-// once returns what m has for key, which is created the first time.
-func once(m *sync.Map, key any, create func() *script) *script {
+// loadOrCreate returns what m has for key, which is created the first time.
+func loadOrCreate(m *sync.Map, key any, create func() *script) *script {
 	made, ok := m.Load(key)
 	if !ok {
 		made, _ = m.LoadOrStore(key, create())
@@ -101,8 +101,8 @@ func once(m *sync.Map, key any, create func() *script) *script {
 	return made.(*script)
 }
 
-// alone fills in the text of a script about one key of t.
-func (s *scripts) alone(t *twin, text string) *script {
+// makeKeyScript fills in the text of a script about one key of t.
+func (s *scripts) makeKeyScript(t *twin, text string) *script {
 	row := "redis.call('GET', KEYS[1])"
 	if t.Collection {
 		row = "nil"
@@ -116,7 +116,7 @@ const withElders = 1 << 63
 
 // multiScript returns the script that decides ops of the twins in set.
 func (s *scripts) multiScript(set uint64) *script {
-	return once(&s.multi, set, func() *script {
+	return loadOrCreate(&s.multi, set, func() *script {
 		var text, functions, names, collections strings.Builder
 		text.WriteString(s.time)
 		for _, t := range twins {
@@ -157,14 +157,14 @@ func listTwins() []*twin {
 	var all []*twin
 	for _, a := range algorithm.All {
 		s, ok := a.(algorithm.Scripted)
-		if ok && twinIn(all, s.Script().Name) == nil {
+		if ok && findTwin(all, s.Script().Name) == nil {
 			all = append(all, &twin{Script: s.Script(), number: len(all)})
 		}
 	}
 	return all
 }
 
-func twinIn(all []*twin, name string) *twin {
+func findTwin(all []*twin, name string) *twin {
 	if i := slices.IndexFunc(all, func(t *twin) bool { return t.Name == name }); i >= 0 {
 		return all[i]
 	}
@@ -174,7 +174,7 @@ func twinIn(all []*twin, name string) *twin {
 // verbs are the verbs as scripts know them.
 var verbs = [...]string{weir.Spend: "0", weir.Peek: "1", weir.Force: "2", weir.Refund: "3"}
 
-func idText(id int64) string {
+func formatID(id int64) string {
 	if id == 0 {
 		return "0"
 	}

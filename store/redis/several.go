@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// gather fills in w by ops of one part, and reports whether none refuses without being asked.
-func (d driver) gather(w *work, ops []weir.Op) (pass bool, err error) {
+// gatherOps fills in w by ops of one part, and reports whether none refuses without being asked.
+func (d driver) gatherOps(w *work, ops []weir.Op) (pass bool, err error) {
 	w.all, pass = slices.Grow(w.all, len(ops)), true
 	for i := range ops {
 		o := &ops[i]
@@ -19,7 +19,7 @@ func (d driver) gather(w *work, ops []weir.Op) (pass bool, err error) {
 			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
 			continue
 		}
-		a, err := d.ask(o, w.all)
+		a, err := d.checkOp(o, w.all)
 		if err != nil {
 			return false, err
 		}
@@ -35,18 +35,18 @@ func (d driver) gather(w *work, ops []weir.Op) (pass bool, err error) {
 // encodeGroup returns the call that decides ops together, nil if none has to be asked.
 func (d driver) encodeGroup(ops []weir.Op) (*call, error) {
 	w := works.Get().(*work)
-	pass, err := d.gather(w, ops)
+	pass, err := d.gatherOps(w, ops)
 	if err == nil && len(w.group) == 0 {
-		err = d.finish(ops, nil)
+		err = d.answerOps(ops, nil)
 	}
 	if err != nil || len(w.group) == 0 {
 		w.recycle()
 		return nil, err
 	}
 	var c *call
-	row, ok := rowOf(w.group)
+	row, ok := spendRow(w.group)
 	if w.isRow = ok && pass; w.isRow {
-		c = newCall(d.plans.scripts.ofRow(row, w.group))
+		c = newCall(d.plans.scripts.rowScript(row, w.group))
 		d.encodeRow(c, w.group)
 	} else {
 		var set uint64
@@ -65,7 +65,7 @@ func (d driver) encodeGroup(ops []weir.Op) (*call, error) {
 
 // decodeGroup answers the ops of a call that are decided together.
 func (d driver) decodeGroup(c *call) error {
-	w, read := c.work, decode
+	w, read := c.work, decodeGroup
 	if w.isRow {
 		read = decodeRow
 	}
@@ -74,36 +74,36 @@ func (d driver) decodeGroup(c *call) error {
 	}
 	for i := range w.all {
 		a := &w.all[i]
-		d.label(c.to, a.Op, &a.decision)
+		d.labelMoved(c.to, a.Op, &a.decision)
 		if a.renewed {
 			c.carrier.Renewed = append(c.carrier.Renewed, make([]bool, len(w.all)-len(c.carrier.Renewed))...)
 			c.carrier.Renewed[i] = true
 		}
 	}
-	return d.finish(c.carrier.Ops, w.all)
+	return d.answerOps(c.carrier.Ops, w.all)
 }
 
-// ask checks an op that follows earlier ones.
-func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
+// checkOp checks an op that follows earlier ones.
+func (d driver) checkOp(o *weir.Op, earlier []asked) (asked, error) {
 	if err := transport.CheckCost(o); err != nil {
 		return asked{}, err
 	}
 	if err := d.refuses(o.Limit, o.ID, o.Verb); err != nil {
 		return asked{}, err
 	}
-	pl, err := d.plans.of(o.Limit, d.clock)
+	pl, err := d.plans.planForLimit(o.Limit, d.readClock)
 	if err != nil {
 		return asked{}, err
 	}
-	t := tag(o.Key)
-	a := asked{Op: o, plan: pl, tag: t, look: o.Cost + o.Headroom, elders: pl.elders(d.clock)}
+	t := tagForKey(o.Key)
+	a := asked{Op: o, plan: pl, tag: t, look: o.Cost + o.Headroom, elders: pl.elderPlans(d.readClock)}
 	for i := range earlier {
 		e := &earlier[i]
 		if e.tag != t || e.plan.suffix != pl.suffix {
 			continue
 		}
 		e.shared, a.shared, a.again = true, true, true
-		if transport.Spends(e.Op, o) && o.Cost+o.Headroom > 0 {
+		if transport.LeavesLessFor(e.Op, o) && o.Cost+o.Headroom > 0 {
 			a.look = min(a.look+e.Cost, weir.MaxCost+1)
 		}
 	}
@@ -154,7 +154,7 @@ func (d driver) appendGroup(c *call, g []*asked, pass bool) {
 			c.args = a.plan.appendSpan(c.args, a.Limit, a.Cost)
 		}
 		copy(c.args[wordsBefore+wordsOfOp*i:], []string{
-			strconv.Itoa(a.plan.twin.number), a.need(), a.charge(), verbs[a.Commit()], idText(a.AskID()), consts, look, cost, a.mode(),
+			strconv.Itoa(a.plan.twin.number), a.encodeNeed(), a.encodeCharge(), verbs[a.Commit()], formatID(a.AskID()), consts, look, cost, a.encodeMode(),
 		})
 	}
 	d.appendElders(c, g, elders)
@@ -179,8 +179,8 @@ const (
 	flagBefore
 )
 
-// decode reads the reply of several.lua.
-func decode(c *call, g []*asked) error {
+// decodeGroup reads the reply of several.lua.
+func decodeGroup(c *call, g []*asked) error {
 	now, rest := c.reply[0]>>1, c.reply[1:]
 	for _, a := range g {
 		if len(rest) < 2 || rest[1] != int64(a.plan.twin.States) || int64(len(rest)-2) < rest[1] {
@@ -222,10 +222,10 @@ func decode(c *call, g []*asked) error {
 
 var errMismatch = errors.New("do all nodes run one version?")
 
-// finish answers ops. The scripts have settled them: that weir.Resolve would have
+// answerOps answers ops. The scripts have settled them: that weir.Resolve would have
 // done the same is checked.
-func (d driver) finish(ops []weir.Op, all []asked) error {
-	now := d.clock()
+func (d driver) answerOps(ops []weir.Op, all []asked) error {
+	now := d.readClock()
 	for i := range all {
 		a := &all[i]
 		now = a.now

@@ -66,8 +66,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// clock returns this process's time, or the test's.
-func (s *Store) clock() int64 {
+// readClock returns this process's time, or the test's.
+func (s *Store) readClock() int64 {
 	if s.nowFunc != nil {
 		return s.nowFunc()
 	}
@@ -87,7 +87,7 @@ func (s *Store) refuses(l *weir.Limit, id int64, v weir.Verb) error {
 
 // whyLost returns why a call was not sent: its server is lost, with all others or alone.
 func (s *Store) whyLost() error {
-	if len(s.nodes.all()) == 1 || s.bound.Load().IsOpen() {
+	if len(s.nodes.pipelines()) == 1 || s.bound.Load().IsOpen() {
 		return errLost
 	}
 	return errLostPart

@@ -19,7 +19,7 @@ func newPrefix() string { return fmt.Sprint("t", prefixes.Add(1)) }
 // clock if now is nil. It is patient: the race detector is slow.
 func openTold(t testing.TB, url string, now func() int64) *Store {
 	t.Helper()
-	a, err := parse(url, Options{Prefix: newPrefix(), Timeout: long})
+	a, err := parseURL(url, Options{Prefix: newPrefix(), Timeout: long})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func openTold(t testing.TB, url string, now func() int64) *Store {
 	if now != nil {
 		head = timeArgument
 	}
-	s, err := a.open(t.Context(), head)
+	s, err := a.openStore(t.Context(), head)
 	if err != nil {
 		t.Fatal(err)
 	}

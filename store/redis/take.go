@@ -29,7 +29,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	_, err := s.queue.Take(ctx, transport.ClassOf(ctx), nil, ops)
+	_, err := s.queue.DecideByClass(ctx, transport.ClassOf(ctx), nil, ops)
 	if err == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) endPermits(ops []weir.Op, err error) {
 		return
 	}
 	over := make(chan struct{})
-	late.result.Then(func([]weir.Op, error) { close(over) })
+	late.result.WhenEnded(func([]weir.Op, error) { close(over) })
 	s.ending.Go(func() {
 		<-over
 		err := s.Take(context.Background(), back)

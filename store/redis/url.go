@@ -57,8 +57,8 @@ const (
 var parameters = []string{"db", "in_flight", "prefix", "ring_on_loss", "sentinel_password", "sentinel_user", "timeout",
 	"tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name"}
 
-// parse reads a URL. net/url does not know several hosts in one.
-func parse(text string, opt Options) (*address, error) {
+// parseURL reads a URL. net/url does not know several hosts in one.
+func parseURL(text string, opt Options) (*address, error) {
 	a := &address{Options: opt, version: new(atomic.Pointer[string])}
 	scheme, rest, ok := strings.Cut(text, "://")
 	secure := strings.HasPrefix(scheme, "rediss")

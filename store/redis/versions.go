@@ -30,15 +30,15 @@ type version struct {
 // maxVersions is how many versions are known of a limit, those that were asked for last.
 const maxVersions = 6
 
-// join makes the plan of l one of the family of its counter, if anything is carried to or
+// joinFamily makes the plan of l one of the family of its counter, if anything is carried to or
 // from it. A family that is new here has the versions that the servers list.
-func (p *plans) join(pl *plan, l *weir.Limit, now int64) {
+func (p *plans) joinFamily(pl *plan, l *weir.Limit, now int64) {
 	if weir.CounterID(l) == 0 {
 		return
 	}
 	name := familyOf(l)
 	pl.reach, pl.room = reachOf(l), l.Burst
-	others := p.list.add(name, pl)
+	others := p.list.announceVersion(name, pl)
 	found, ok := p.families.Load(name)
 	if !ok {
 		f := new(family)
@@ -46,21 +46,21 @@ func (p *plans) join(pl *plan, l *weir.Limit, now int64) {
 			f.hold = micros.Of(weir.MaxPeriod)
 		}
 		for _, o := range others {
-			f.add(o, now)
+			f.addPlan(o, now)
 		}
 		found, _ = p.families.LoadOrStore(name, f)
 	}
 	pl.family = found.(*family)
-	pl.version = pl.family.add(pl, now)
+	pl.version = pl.family.addPlan(pl, now)
 }
 
-// learn notes a version that the servers list. Requires: list.mu.
-func (p *plans) learn(name string, pl *plan, now int64) {
-	if !p.list.note(name, pl) {
+// learnVersion notes a version that the servers list. Requires: list.mu.
+func (p *plans) learnVersion(name string, pl *plan, now int64) {
+	if !p.list.rememberVersion(name, pl) {
 		return
 	}
 	if f, ok := p.families.Load(name); ok {
-		f.(*family).add(pl, now)
+		f.(*family).addPlan(pl, now)
 	}
 }
 
@@ -70,20 +70,20 @@ func reachOf(l *weir.Limit) int64 {
 	return 2*micros.Of(whole) + micros.Of(time.Minute)
 }
 
-// all returns the versions that are known.
-func (f *family) all() []*version {
+// knownVersions returns the versions that are known.
+func (f *family) knownVersions() []*version {
 	if all := f.versions.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-// add makes a plan that of its version, and returns that.
-func (f *family) add(pl *plan, now int64) *version {
+// addPlan makes a plan that of its version, and returns that.
+func (f *family) addPlan(pl *plan, now int64) *version {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := &version{suffix: pl.suffix}
-	for _, o := range f.all() {
+	for _, o := range f.knownVersions() {
 		if o.suffix == pl.suffix {
 			v = o
 		}
@@ -91,13 +91,13 @@ func (f *family) add(pl *plan, now int64) *version {
 	if was := v.plan.Load(); was == nil || was.room <= pl.room {
 		v.plan.Store(pl)
 	}
-	f.know(v, now)
+	f.addVersion(v, now)
 	return v
 }
 
-// know has v be known: the others may have been asked for until now. Requires: mu.
-func (f *family) know(v *version, now int64) {
-	all := f.all()
+// addVersion has v be known: the others may have been asked for until now. Requires: mu.
+func (f *family) addVersion(v *version, now int64) {
+	all := f.knownVersions()
 	if slices.Contains(all, v) {
 		return
 	}
@@ -119,16 +119,16 @@ func (f *family) isChanged(v *version) bool {
 	return len(all) != 1 || all[0] != v
 }
 
-// elders returns the plans of the rows that a key may have beside that of v, which is asked
+// elderPlans returns the plans of the rows that a key may have beside that of v, which is asked
 // for.
-func (f *family) elders(v *version, clock func() int64) (elders []*plan) {
+func (f *family) elderPlans(v *version, clock func() int64) (elders []*plan) {
 	if !f.isChanged(v) {
 		return nil
 	}
 	all, now := f.versions.Load(), clock()
 	if !slices.Contains(*all, v) {
 		f.mu.Lock()
-		f.know(v, now)
+		f.addVersion(v, now)
 		all = f.versions.Load()
 		f.mu.Unlock()
 	}

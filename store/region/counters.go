@@ -38,7 +38,7 @@ type regional struct {
 	// turn is had by one node of the region at a time, to report; urgentTurn is a shorter
 	// one, for when others must know at once.
 	turn, urgentTurn *weir.Limit
-	most             *weir.Limit // see lot.Raised
+	most             *weir.Limit // see lot.RaisedByOvershoot
 
 	mu     sync.Mutex
 	epochs map[int64]*epochCounters
@@ -79,7 +79,7 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	r.turn, err = newCounter(l, " turn", fmt.Sprint("turn ", r.interval), 1, r.interval)
 	urgent := max(r.interval/8, 1000)
 	r.urgentTurn, urgentErr = newCounter(l, " turn", fmt.Sprint("turn ", urgent), 1, urgent)
-	r.most = lot.Raised(l)
+	r.most = lot.RaisedByOvershoot(l)
 	return r, errors.Join(err, urgentErr)
 }
 
@@ -92,33 +92,33 @@ func newCounter(l *weir.Limit, name, scope string, count, period int64) (*weir.L
 	})
 }
 
-// retry returns when a cost can pass that was refused until other regions know more: one
+// retryAfter returns when a cost can pass that was refused until other regions know more: one
 // above what they need not know never does.
-func (r *regional) retry(cost int64) time.Duration {
+func (r *regional) retryAfter(cost int64) time.Duration {
 	if cost > r.cap {
 		return weir.Never
 	}
 	return micros.Duration(r.interval)
 }
 
-// epoch returns the counters of the epoch at now, by the store's clock.
-func (r *regional) epoch(now int64) (*epochCounters, error) {
+// epochAt returns the counters of the epoch at now, by the store's clock.
+func (r *regional) epochAt(now int64) (*epochCounters, error) {
 	if c := r.now.Load(); c != nil && now >= c.since.Load() && now < c.end {
 		return c, nil
 	}
-	end := r.endOf(now)
+	end := r.epochEnd(now)
 	if r.length == 0 {
 		end = lot.ReceiptAt(r.limit, now)
 	}
-	c, err := r.ending(end, now)
+	c, err := r.epochEnding(end, now)
 	if err == nil {
 		r.now.Store(c)
 	}
 	return c, err
 }
 
-// ending returns the counters of the epoch that ends at end.
-func (r *regional) ending(end, now int64) (*epochCounters, error) {
+// epochEnding returns the counters of the epoch that ends at end.
+func (r *regional) epochEnding(end, now int64) (*epochCounters, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.epochs[end]; c != nil {
@@ -143,8 +143,8 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 	return c, nil
 }
 
-// endOf returns the end of the epoch at now, where it is no window of the limit.
-func (r *regional) endOf(now int64) int64 { return now - now%max(r.length, 1) + r.length }
+// epochEnd returns the end of the epoch at now, where it is no window of the limit.
+func (r *regional) epochEnd(now int64) int64 { return now - now%max(r.length, 1) + r.length }
 
 // epochOf returns the counters in which the units of a refund were counted, nil if that
 // is not known: the region's counter keeps them. A window is named by its end, and what was
@@ -152,11 +152,11 @@ func (r *regional) endOf(now int64) int64 { return now - now%max(r.length, 1) + 
 func (r *regional) epochOf(o *weir.Op, now int64, undoes bool) (*epochCounters, error) {
 	switch {
 	case r.length == 0 && o.ID != 0:
-		return r.ending(o.ID, now)
+		return r.epochEnding(o.ID, now)
 	case r.length > 0 && o.FlowsFrom > 0:
-		return r.ending(r.endOf(o.FlowsFrom), now)
-	case r.length == 0, undoes && r.endOf(now) == r.endOf(now-moment):
-		return r.epoch(now)
+		return r.epochEnding(r.epochEnd(o.FlowsFrom), now)
+	case r.length == 0, undoes && r.epochEnd(now) == r.epochEnd(now-moment):
+		return r.epochAt(now)
 	}
 	return nil, nil
 }

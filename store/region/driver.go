@@ -20,28 +20,28 @@ type inside struct{ of *Store }
 func (in inside) Driver() (transport.Driver, transport.Tuning) {
 	s := in.of
 	d, t := transport.DriverOf(s.own)
-	t.Workers, t.Batch, t.Send = t.Workers*max(t.Batch, 1), 1, s.send
+	t.Workers, t.Batch, t.Send = t.Workers*max(t.Batch, 1), 1, s.sendBatch
 	return d, t
 }
 
-// send has the own driver carry out the call of a batch, which is one, or calls in its stead.
-func (s *Store) send(own transport.Driver, shard int, batch []*transport.Call) {
-	if c := batch[0]; s.joins(c.Ops) {
-		c.Finish(s.decide(c))
+// sendBatch has the own driver carry out the call of a batch, which is one, or calls in its stead.
+func (s *Store) sendBatch(own transport.Driver, shard int, batch []*transport.Call) {
+	if c := batch[0]; s.hasRegionalOp(c.Ops) {
+		c.Finish(s.decideCall(c))
 	} else {
 		own.Send(shard, batch)
 	}
 }
 
-// decide decides the ops of a call within its time.
-func (s *Store) decide(c *transport.Call) (r *transport.Result) {
+// decideCall decides the ops of a call within its time.
+func (s *Store) decideCall(c *transport.Call) (r *transport.Result) {
 	ends := s.clock.Now().Add(c.Within.Microseconds())
 	err := asking{s, c.Undoes, func(all []weir.Op) error {
-		if r := c.Ask(all, time.Duration(ends-s.clock.Now())*time.Microsecond); r != nil {
+		if r := c.AskDriver(all, time.Duration(ends-s.clock.Now())*time.Microsecond); r != nil {
 			return r
 		}
 		return nil
-	}}.take(c.Ops)
+	}}.takeOps(c.Ops)
 	if err != nil && !errors.As(err, &r) {
 		r = &transport.Result{Outcome: transport.Rejected, Err: err}
 	}

@@ -131,7 +131,7 @@ func TestDrivenDecidesTheSame(t *testing.T) {
 				}
 				driven := slices.Clone(ops)
 				err := regions[0].Take(context.Background(), ops)
-				_, drivenErr := q.Do(context.Background(), driven)
+				_, drivenErr := q.DecideInBudget(context.Background(), driven)
 				if (err == nil) != (drivenErr == nil) {
 					panic(fmt.Sprint(seed, err, drivenErr))
 				}
@@ -190,7 +190,7 @@ func TestRollbackOverParts(t *testing.T) {
 			time.Sleep(time.Minute) // since the epoch has begun
 			for range 30 {
 				ops := []weir.Op{{Key: "a", Limit: l, Cost: 3}, {Key: "b", Limit: full, Cost: 1}}
-				if _, err := q.Do(context.Background(), ops); err != nil {
+				if _, err := q.DecideInBudget(context.Background(), ops); err != nil {
 					t.Fatal(err)
 				}
 				if ops[0].Charged {

@@ -17,7 +17,7 @@ const limitLife = 3_600_000_000
 // and how many units one may admit that the others do not know of. A store that asks by
 // variants of a limit must join it before, and again when it has changed.
 func (s *Store) Join(l *weir.Limit) (regions int, most int64, err error) {
-	r, err := s.join(l)
+	r, err := s.joinLimit(l)
 	if r == nil {
 		return 1, weir.MaxCost, err
 	}
@@ -31,7 +31,7 @@ type entry struct {
 	used      atomic.Int64
 }
 
-func (s *Store) join(l *weir.Limit) (*regional, error) {
+func (s *Store) joinLimit(l *weir.Limit) (*regional, error) {
 	if v, ok := s.limits.Load(l.ID()); ok && v.(*entry).limit == l {
 		return v.(*entry).regional, nil
 	}
@@ -47,9 +47,9 @@ func (s *Store) join(l *weir.Limit) (*regional, error) {
 	return e.regional, nil
 }
 
-// of returns how the limit of an op is counted, nil if it is by this region alone or the
+// regionalOf returns how the limit of an op is counted, nil if it is by this region alone or the
 // op changes nothing.
-func (s *Store) of(o *weir.Op) (*regional, error) {
+func (s *Store) regionalOf(o *weir.Op) (*regional, error) {
 	if o.Role == weir.Deny || o.Verb == weir.Peek || o.Cost == 0 {
 		return nil, nil
 	}
@@ -58,14 +58,14 @@ func (s *Store) of(o *weir.Op) (*regional, error) {
 		e.used.Store(int64(s.clock.Now()))
 		return e.regional, nil
 	}
-	return s.join(o.Limit)
+	return s.joinLimit(o.Limit)
 }
 
-// sweep forgets keys and limits that are not in use. A limit stays for longer than a store
+// sweepIdle forgets keys and limits that are not in use. A limit stays for longer than a store
 // that has joined it knows it.
-func (s *Store) sweep() {
+func (s *Store) sweepIdle() {
 	now := s.clock.Now()
-	s.table.sweep(now, s.wall())
+	s.table.sweepKeys(now, s.storeTime())
 	s.limits.Range(func(id, v any) bool {
 		if int64(now)-v.(*entry).used.Load() > limitLife {
 			s.limits.Delete(id)
@@ -74,7 +74,9 @@ func (s *Store) sweep() {
 	})
 }
 
-// wall is the own store's time, as far as it is known.
-func (s *Store) wall() int64 { return int64(s.clock.Latest(s.clock.Now())) }
+// storeTime is the own store's time, as far as it is known.
+func (s *Store) storeTime() int64 { return int64(s.clock.Latest(s.clock.Now())) }
 
-func (s *Store) tag(key string, l *weir.Limit) uint64 { return maphash.String(s.seed, key) ^ l.ID() }
+func (s *Store) counterTag(key string, l *weir.Limit) uint64 {
+	return maphash.String(s.seed, key) ^ l.ID()
+}

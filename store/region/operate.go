@@ -15,15 +15,15 @@ import (
 // reports whether anything was known of it. The error is of a store, or is errors.ErrUnsupported
 // where the store of a region cannot forget single keys.
 func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
-	r, err := s.of(&weir.Op{Key: key, Limit: l, Cost: 1})
+	r, err := s.regionalOf(&weir.Op{Key: key, Limit: l, Cost: 1})
 	if err != nil {
 		return false, err
 	}
-	if found, err = forget(ctx, s.own, key, l); err != nil || r == nil {
+	if found, err = forgetInStore(ctx, s.own, key, l); err != nil || r == nil {
 		return found, err
 	}
 	for _, p := range s.peers {
-		had, err := forget(ctx, p.store, key, l)
+		had, err := forgetInStore(ctx, p.store, key, l)
 		if found = found || had; err != nil {
 			return found, fmt.Errorf("region %s: %w", p.name, err)
 		}
@@ -31,7 +31,7 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 	return found, nil
 }
 
-func forget(ctx context.Context, store weir.Store, key string, l *weir.Limit) (bool, error) {
+func forgetInStore(ctx context.Context, store weir.Store, key string, l *weir.Limit) (bool, error) {
 	if f, ok := store.(interface {
 		Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
 	}); ok {

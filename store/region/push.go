@@ -29,12 +29,12 @@ const (
 	pushesAtOnce = 64
 )
 
-// run reports what is due, until the store is closed.
-func (s *Store) run() {
+// runReports reports what is due, until the store is closed.
+func (s *Store) runReports() {
 	for swept := s.env.Now(); s.env.Park(s.ctx, s.table.wake, tickEvery) != transport.Ended; {
 		if now := s.env.Now(); int64(now-swept) >= sweepEvery.Microseconds() {
 			swept = now
-			s.sweep()
+			s.sweepIdle()
 		}
 		s.publish(0)
 	}
@@ -43,27 +43,27 @@ func (s *Store) run() {
 // publish begins the pushes that are due, as far as there is room for them. If the store
 // closes it begins the last one of each key, and waits for room until the given time.
 func (s *Store) publish(closing clock.Node) {
-	for _, p := range s.table.take(s.clock.Now(), closing > 0) {
+	for _, p := range s.table.takeDue(s.clock.Now(), closing > 0) {
 		if s.pushing.Load() == pushesAtOnce {
 			if s.clock.Now() >= closing {
-				s.table.finish(p.outbound, 0, false, s.clock.Now())
+				s.table.finishPush(p.outbound, 0, false, s.clock.Now())
 				continue
 			}
 			s.queue.Wait() // every push ends in time
 		}
 		s.pushing.Add(1)
 		s.queue.Go(func() { // which is open: close waits for this loop
-			own, ok := s.push(p)
-			s.table.finish(p.outbound, own, ok, s.clock.Now())
+			own, ok := s.pushCounter(p)
+			s.table.finishPush(p.outbound, own, ok, s.clock.Now())
 			s.pushing.Add(-1)
 		})
 	}
 }
 
-// push reports to every other region how far the region's own counter of a key has come,
+// pushCounter reports to every other region how far the region's own counter of a key has come,
 // if it is this node's turn. It returns how many units all know of now, and whether there is
 // nothing that they should and do not.
-func (s *Store) push(p push) (all int64, ok bool) {
+func (s *Store) pushCounter(p push) (all int64, ok bool) {
 	r, c, key := p.limit, p.epoch, p.key
 	look := func(l *weir.Limit) weir.Op {
 		return weir.Op{Key: key, Limit: l, Cost: 1, Role: weir.Always, Verb: weir.Peek}
@@ -79,11 +79,11 @@ func (s *Store) push(p push) (all int64, ok bool) {
 	if !p.last {
 		ops = append(ops, weir.Op{Key: key, Limit: turn, Cost: 1})
 	}
-	asked, err := s.queue.Later(ops)
+	asked, err := s.queue.DecideInBackground(ops)
 	if err != nil {
 		return 0, false
 	}
-	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
+	own, reported, sent := counterValue(&ops[0]), counterValue(&ops[1]), counterValue(&ops[2])
 	if r.most != nil {
 		raiseTo(&s.overshot, r.limit.Overshoot()-ops[3].Decision.Remaining)
 	}
@@ -96,22 +96,22 @@ func (s *Store) push(p push) (all int64, ok bool) {
 	if !mine || own <= was {
 		return 0, true
 	}
-	raise(s.queue, key, c.sent, own, sent)
+	raiseCounter(s.queue, key, c.sent, own, sent)
 	if !s.pushToPeers(key, c, r.limit, own, was) {
 		return 0, false
 	}
-	raise(s.queue, key, c.reported, own, reported)
+	raiseCounter(s.queue, key, c.reported, own, reported)
 	return own, true
 }
 
-// count returns how far a counter has come, as an op on it says.
-func count(o *weir.Op) int64 { return counterMax - o.Decision.Remaining }
+// counterValue returns how far a counter has come, as an op on it says.
+func counterValue(o *weir.Op) int64 { return counterMax - o.Decision.Remaining }
 
-// raise raises a counter of the region to n, if it is no further than was. If it cannot
+// raiseCounter raises a counter of the region to n, if it is no further than was. If it cannot
 // be, others hear once more what they know.
-func raise(q *transport.Queue, key string, l *weir.Limit, n, was int64) {
+func raiseCounter(q *transport.Queue, key string, l *weir.Limit, n, was int64) {
 	if n > was {
-		_, _ = q.Later([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: counterMax - n}})
+		_, _ = q.DecideInBackground([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: counterMax - n}})
 	}
 }
 
@@ -126,12 +126,12 @@ func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, wa
 	var failed atomic.Bool
 	pushes := transport.NewGroup(s.env)
 	for _, p := range s.peers {
-		if p.queue.IsShardOpen(p.queue.Shard(key)) {
+		if p.queue.IsShardOpen(p.queue.ShardOfKey(key)) {
 			failed.Store(true)
 			continue
 		}
 		pushes.Go(func() {
-			if !s.pushTo(p, key, c, l, own, was) {
+			if !s.pushToPeer(p, key, c, l, own, was) {
 				failed.Store(true)
 			}
 		})
@@ -140,10 +140,10 @@ func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, wa
 	return !failed.Load()
 }
 
-// pushTo raises a peer's copy of the counter to own, and charges what it did not know of.
+// pushToPeer raises a peer's copy of the counter to own, and charges what it did not know of.
 // Made twice, late or out of order it charges nothing twice: a raise passes only from
 // where it was thought to be, or below.
-func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
+func (s *Store) pushToPeer(p *peer, key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
 	for range 5 {
 		now, known := p.clock.Earliest(p.clock.Now())
 		switch {
@@ -162,17 +162,17 @@ func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own
 			ops = ops[:1]
 			ops[0].Verb = weir.Peek
 		}
-		sent, err := p.queue.Later(ops)
+		sent, err := p.queue.DecideInBackground(ops)
 		if err != nil {
 			p.failures.Add(1)
 			return false
 		}
-		p.clock.Observe(p.queue.Shard(key), clock.Store(ops[0].Now), sent)
+		p.clock.Observe(p.queue.ShardOfKey(key), clock.Store(ops[0].Now), sent)
 		p.lastAnswer.Store(int64(s.clock.Now()))
 		if ops[0].Charged {
 			p.reported.Add(uint64(own - was))
 		}
-		if was = count(&ops[0]); was >= own {
+		if was = counterValue(&ops[0]); was >= own {
 			return true
 		}
 	}

@@ -120,7 +120,7 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue, clock: clock.New(s.clock.Now, nil)})
 	}
 	s.queue = s.newQueue(own, 0, &opt, faults.NewOutage(nil, "", ""))
-	s.loop.Go(s.run)
+	s.loop.Go(s.runReports)
 	return s, nil
 }
 

@@ -47,10 +47,10 @@ const (
 // unreported returns the units that some other region may not know of.
 func (b *outbound) unreported() int64 { return max(b.own-b.reported, 0) }
 
-// hear takes over what a call has read of the counters that was asked and answered at the
+// updateCounts takes over what a call has read of the counters that was asked and answered at the
 // given times. Which of two is newer that were under way together is not known: the larger
 // count stays, and the next push corrects it.
-func (b *outbound) hear(own, reported int64, asked, now clock.Node) {
+func (b *outbound) updateCounts(own, reported int64, asked, now clock.Node) {
 	if asked <= b.readAt {
 		own = max(own, b.own)
 	}
@@ -76,8 +76,8 @@ func newTable(bytes int64) *table {
 	return &table{max: bytes, all: map[outboundKey]*outbound{}, held: map[outboundKey]int64{}, wake: transport.NewGate()}
 }
 
-// known returns how much of a key is known to be reported, and how much is held.
-func (t *table) known(k outboundKey) (reported, held int64) {
+// knownUnits returns how much of a key is known to be reported, and how much is held.
+func (t *table) knownUnits(k outboundKey) (reported, held int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b := t.all[k]; b != nil {
@@ -86,8 +86,8 @@ func (t *table) known(k outboundKey) (reported, held int64) {
 	return reported, t.held[k]
 }
 
-// hold adds to the units that are held.
-func (t *table) hold(k outboundKey, units int64) {
+// holdUnits adds to the units that are held.
+func (t *table) holdUnits(k outboundKey, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held[k] += units; t.held[k] <= 0 {
@@ -95,9 +95,9 @@ func (t *table) hold(k outboundKey, units int64) {
 	}
 }
 
-// update takes over what the region's store said of a key, and has it reported: at once
+// updateKey takes over what the region's store said of a key, and has it reported: at once
 // when a quarter of what the others need not know is not on its way.
-func (t *table) update(r *regional, c *epochCounters, tag uint64, key string, own, reported int64, sent, now clock.Node) {
+func (t *table) updateKey(r *regional, c *epochCounters, tag uint64, key string, own, reported int64, sent, now clock.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := outboundKey{tag, c.end}
@@ -112,7 +112,7 @@ func (t *table) update(r *regional, c *epochCounters, tag uint64, key string, ow
 		t.all[k] = b
 	}
 	b.limit, b.used = r, int64(now)
-	b.hear(own, reported, sent, now)
+	b.updateCounts(own, reported, sent, now)
 	t.schedule(b, (b.own-max(b.reported, b.sent))*4 >= r.cap && b.used >= b.calm, b.used+r.interval)
 }
 
@@ -144,8 +144,8 @@ type push struct {
 	urgent, last bool
 }
 
-// take takes out what is to be reported by now. A last push reports all.
-func (t *table) take(now clock.Node, last bool) (out []push) {
+// takeDue takes out what is to be reported by now. A last push reports all.
+func (t *table) takeDue(now clock.Node, last bool) (out []push) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rest := t.queue[:0]
@@ -163,9 +163,9 @@ func (t *table) take(now clock.Node, last bool) (out []push) {
 	return out
 }
 
-// finish ends a push, after which all others know of so many units or more. One that
+// finishPush ends a push, after which all others know of so many units or more. One that
 // failed is not repeated before its interval is over.
-func (t *table) finish(b *outbound, all int64, ok bool, now clock.Node) {
+func (t *table) finishPush(b *outbound, all int64, ok bool, now clock.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b.pushing--
@@ -189,7 +189,7 @@ func (t *table) observe(b *outbound, own, reported, sent int64, mine bool, asked
 		sent = max(sent, own)
 	}
 	b.sent = max(b.sent, sent)
-	b.hear(own, reported, asked, now)
+	b.updateCounts(own, reported, asked, now)
 }
 
 // unreported returns of how many keys how many units are not reported, and since how many
@@ -205,8 +205,8 @@ func (t *table) unreported(now clock.Node) (keys int, units, lag int64) {
 	return keys, units, lag
 }
 
-// sweep forgets what all others know, and what no longer counts by the store's time.
-func (t *table) sweep(now clock.Node, wall int64) {
+// sweepKeys forgets what all others know, and what no longer counts by the store's time.
+func (t *table) sweepKeys(now clock.Node, wall int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range t.held {

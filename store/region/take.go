@@ -34,7 +34,7 @@ const mostRounds = 4
 // counts them for the other regions. What these must know of before is refused with the
 // retry of a push, from weir.FromCounts.
 func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
-	return asking{s, false, func(all []weir.Op) error { return s.own.Take(ctx, all) }}.take(ops)
+	return asking{s, false, func(all []weir.Op) error { return s.own.Take(ctx, all) }}.takeOps(ops)
 }
 
 // An asking decides ops by calls of the own store.
@@ -44,17 +44,17 @@ type asking struct {
 	call   func(all []weir.Op) error
 }
 
-// joins reports whether regions count some of ops together.
-func (s *Store) joins(ops []weir.Op) bool {
+// hasRegionalOp reports whether regions count some of ops together.
+func (s *Store) hasRegionalOp(ops []weir.Op) bool {
 	return slices.ContainsFunc(ops, func(o weir.Op) bool {
-		r, err := s.of(&o)
+		r, err := s.regionalOf(&o)
 		return r != nil || err != nil
 	})
 }
 
-// take decides ops, again where their counters have moved on meanwhile.
-func (a asking) take(ops []weir.Op) error {
-	if len(ops) > 1 && isCoalesced(ops) && a.joins(ops[:1]) {
+// takeOps decides ops, again where their counters have moved on meanwhile.
+func (a asking) takeOps(ops []weir.Op) error {
+	if len(ops) > 1 && isCoalesced(ops) && a.hasRegionalOp(ops[:1]) {
 		return a.takeEach(ops)
 	}
 	var last joined
@@ -71,13 +71,13 @@ func (a asking) take(ops []weir.Op) error {
 			return err
 		}
 		own := &all[js[0].own]
-		a.clock.Observe(a.queue.Shard(own.Key), clock.Store(own.Now), sent)
+		a.clock.Observe(a.queue.ShardOfKey(own.Key), clock.Store(own.Now), sent)
 		copy(ops, all)
 		for i := range js {
-			a.answer(&js[i], &ops[js[i].op], all, sent)
+			a.answerOp(&js[i], &ops[js[i].op], all, sent)
 		}
 		if last = js[0]; round == mostRounds || len(ops) > 1 || !a.mustRepeat(&last, &ops[0], all) {
-			a.finish(js, ops)
+			a.finishOps(js, ops)
 			return nil
 		}
 	}
@@ -103,7 +103,7 @@ func (a asking) takeEach(ops []weir.Op) error {
 			continue
 		}
 		o.Role = weir.Enforce
-		err := a.take(ops[i : i+1])
+		err := a.takeOps(ops[i : i+1])
 		if o.Role = weir.Always; err != nil {
 			return err
 		}
@@ -116,15 +116,15 @@ func (a asking) takeEach(ops []weir.Op) error {
 func (a asking) accompany(ops []weir.Op, last joined) (all []weir.Op, js []joined, err error) {
 	for i := range ops {
 		o := &ops[i]
-		r, err := a.of(o)
+		r, err := a.regionalOf(o)
 		if err != nil {
 			return nil, nil, err
 		} else if r == nil {
 			continue
 		}
-		c, err := r.epoch(a.wall())
+		c, err := r.epochAt(a.storeTime())
 		if o.Verb == weir.Refund {
-			c, err = r.epochOf(o, a.wall(), a.undoes)
+			c, err = r.epochOf(o, a.storeTime(), a.undoes)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -134,7 +134,7 @@ func (a asking) accompany(ops []weir.Op, last joined) (all []weir.Op, js []joine
 		if all == nil {
 			all = append(make([]weir.Op, 0, 3*len(ops)), ops...)
 		}
-		reported, held := a.table.known(outboundKey{a.tag(o.Key, o.Limit), c.end})
+		reported, held := a.table.knownUnits(outboundKey{a.counterTag(o.Key, o.Limit), c.end})
 		j := joined{regional: r, epoch: c, op: i, own: len(all), reported: reported}
 		if c == last.epoch {
 			j.reported = max(j.reported, last.reported)
@@ -150,18 +150,18 @@ func (a asking) accompany(ops []weir.Op, last joined) (all []weir.Op, js []joine
 	return all, js, nil
 }
 
-// answer takes over what the counters of an op say, and refuses what the region may not
+// answerOp takes over what the counters of an op say, and refuses what the region may not
 // admit before the others know more.
-func (a asking) answer(j *joined, o *weir.Op, all []weir.Op, sent clock.Node) {
-	own, reported := count(&all[j.own]), count(&all[j.own+1])
-	a.table.update(j.regional, j.epoch, a.tag(o.Key, o.Limit), o.Key, own, reported, sent, a.clock.Now())
+func (a asking) answerOp(j *joined, o *weir.Op, all []weir.Op, sent clock.Node) {
+	own, reported := counterValue(&all[j.own]), counterValue(&all[j.own+1])
+	a.table.updateKey(j.regional, j.epoch, a.counterTag(o.Key, o.Limit), o.Key, own, reported, sent, a.clock.Now())
 	if o.Verb != weir.Spend {
 		return
 	}
 	d := o.Decision
 	switch {
 	case d.Allowed() && !all[j.own].Decision.Allowed():
-		d = weir.Decision{Limit: o.Limit.From(weir.FromCounts), Remaining: max(min(d.Remaining, j.cap-(own-reported)), 0), RetryAfter: j.retry(o.Cost), ResetAfter: d.ResetAfter}
+		d = weir.Decision{Limit: o.Limit.From(weir.FromCounts), Remaining: max(min(d.Remaining, j.cap-(own-reported)), 0), RetryAfter: j.retryAfter(o.Cost), ResetAfter: d.ResetAfter}
 	case !d.Allowed() && o.Cost > j.cap:
 		d.RetryAfter = weir.Never
 	}
@@ -186,7 +186,7 @@ func (a asking) mustRepeat(j *joined, o *weir.Op, all []weir.Op) bool {
 	}
 	if !j.isTurned(o) {
 		known := j.reported
-		j.reported = count(&all[j.own+1])
+		j.reported = counterValue(&all[j.own+1])
 		return isCapped(o) && j.reported > known
 	}
 	key := strings.Clone(o.Key)
@@ -194,13 +194,13 @@ func (a asking) mustRepeat(j *joined, o *weir.Op, all []weir.Op) bool {
 	back.Key = key
 	// What is not given back stays spent.
 	return a.queue.Go(func() {
-		_, _ = a.queue.Later([]weir.Op{back, {Key: key, Limit: own, Cost: back.Cost, Role: weir.Always, Verb: weir.Refund}})
+		_, _ = a.queue.DecideInBackground([]weir.Op{back, {Key: key, Limit: own, Cost: back.Cost, Role: weir.Always, Verb: weir.Refund}})
 	})
 }
 
-// finish counts what was refused, and what was charged in another window than it was
+// finishOps counts what was refused, and what was charged in another window than it was
 // counted in, as that has turned while the call was under way.
-func (a asking) finish(js []joined, ops []weir.Op) {
+func (a asking) finishOps(js []joined, ops []weir.Op) {
 	for i := range js {
 		j, o := &js[i], &ops[js[i].op]
 		if isCapped(o) {
@@ -209,7 +209,7 @@ func (a asking) finish(js []joined, ops []weir.Op) {
 		if !j.isTurned(o) {
 			continue
 		}
-		if c, err := j.ending(o.Receipt(), o.Now); err == nil {
+		if c, err := j.epochEnding(o.Receipt(), o.Now); err == nil {
 			a.countTurned(j.regional, c, o)
 		}
 	}
@@ -219,17 +219,17 @@ func (a asking) finish(js []joined, ops []weir.Op) {
 // this node spends as many fewer in it. The counter of the window that is over stays too
 // high, which costs nothing there.
 func (s *Store) countTurned(r *regional, c *epochCounters, o *weir.Op) {
-	k := outboundKey{s.tag(o.Key, o.Limit), c.end}
+	k := outboundKey{s.counterTag(o.Key, o.Limit), c.end}
 	charge := weir.Op{Key: strings.Clone(o.Key), Limit: c.own, Cost: o.Cost, Role: weir.Always, Verb: weir.Force}
-	s.table.hold(k, charge.Cost)
+	s.table.holdUnits(k, charge.Cost)
 	s.queue.Go(func() {
 		ops := []weir.Op{charge}
-		sent, err := s.queue.Later(ops)
+		sent, err := s.queue.DecideInBackground(ops)
 		if err != nil {
 			s.log.Warn("units charged at the end of a window not sent to other regions: the store is unavailable", "limit", r.limit.Name, "units", charge.Cost, "error", err)
 			return // they are held until the window ends
 		}
-		s.table.update(r, c, k.tag, charge.Key, count(&ops[0]), 0, sent, s.clock.Now())
-		s.table.hold(k, -charge.Cost)
+		s.table.updateKey(r, c, k.tag, charge.Key, counterValue(&ops[0]), 0, sent, s.clock.Now())
+		s.table.holdUnits(k, -charge.Cost)
 	})
 }

@@ -14,22 +14,22 @@ import (
 func (s *Store) observe(ops []weir.Op, sent clock.Node, err error) error {
 	for i := range ops {
 		if o := &ops[i]; err == nil && o.Role != weir.Deny {
-			s.clock.Observe(s.queue.Shard(o.Key), clock.Store(o.Now), sent)
+			s.clock.Observe(s.queue.ShardOfKey(o.Key), clock.Store(o.Now), sent)
 			break
 		}
 	}
 	return err
 }
 
-// later makes a call that no decision waits for.
-func (s *Store) later(ops []weir.Op) error {
-	sent, err := s.queue.Later(ops)
+// callInBackground makes a call that no decision waits for.
+func (s *Store) callInBackground(ops []weir.Op) error {
+	sent, err := s.queue.DecideInBackground(ops)
 	return s.observe(ops, sent, err)
 }
 
-// once has each of some calls carried out once, all at the same time, and returns after the
+// callEachOnce has each of some calls carried out once, all at the same time, and returns after the
 // first try. The ops of each are of one part. It calls end of each when that is over.
-func (s *Store) once(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
+func (s *Store) callEachOnce(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
 	group := transport.NewGroup(s.env)
 	for i, ops := range calls {
 		group.Go(func() {
@@ -38,9 +38,9 @@ func (s *Store) once(calls [][]weir.Op, end func(i int, sent clock.Node, err err
 				end(i, sent, s.observe(ops, sent, err))
 			}
 			if s.nodes.countsOnly.Load() { // it has no call that is carried out whole
-				sent, err := s.queue.Later(ops)
+				sent, err := s.queue.DecideInBackground(ops)
 				over(ops, sent, err)
-			} else if sent, again, err := s.queue.Repeater.Once(context.Background(), transport.Background, ops, false, over); !again {
+			} else if sent, again, err := s.queue.Repeater.CallOnce(context.Background(), transport.Background, ops, false, over); !again {
 				over(ops, sent, err)
 			}
 		})
@@ -48,10 +48,10 @@ func (s *Store) once(calls [][]weir.Op, end func(i int, sent clock.Node, err err
 	group.Wait()
 }
 
-// renew renews the node's registration by ask.
-func (s *Store) renew(ask func([]weir.Op) error) error {
+// renewNode renews the node's registration by ask.
+func (s *Store) renewNode(ask func([]weir.Op) error) error {
 	before := s.nodes.countsOnly.Load()
-	err := s.nodes.renew(ask)
+	err := s.nodes.renewRegistration(ask)
 	if !before && s.nodes.countsOnly.Load() {
 		s.policies.clear() // it cannot count what is reported once only
 		s.log.Info("shared store keeps no register of nodes; the configured number is used", "nodes", s.nodes.least)

@@ -41,7 +41,7 @@ const (
 func (d *decision) sortOps(ctx context.Context, ops []weir.Op) (n [routes]int, err error) {
 	d.ctx, d.ops, d.of, d.at = ctx, ops, d.of[:0], d.at[:0]
 	for i := range ops {
-		p, err := d.check(&ops[i])
+		p, err := d.policyOfOp(&ops[i])
 		if err != nil {
 			return n, err
 		}
@@ -55,13 +55,13 @@ func (d *decision) sortOps(ctx context.Context, ops []weir.Op) (n [routes]int, e
 	return n, nil
 }
 
-// check returns the policy of an op, nil if it is denied, and an error for what no store
+// policyOfOp returns the policy of an op, nil if it is denied, and an error for what no store
 // can decide.
-func (s *Store) check(o *weir.Op) (*policy, error) {
+func (s *Store) policyOfOp(o *weir.Op) (*policy, error) {
 	if o.Role == weir.Deny {
 		return nil, nil
 	}
-	p, err := s.policies.of(o.Limit)
+	p, err := s.policies.forLimit(o.Limit)
 	t := o.Limit.Traits()
 	switch {
 	case err != nil:
@@ -86,7 +86,7 @@ func (d *decision) routeOf(o *weir.Op, p *policy) route {
 		return byNode
 	case o.Verb == weir.Refund && o.Cost > 0 && p.decider.Holds(d.clock.Now(), o):
 		return refundToLot
-	case !p.holds() || !p.canDraw(o):
+	case !p.mayHoldUnits() || !p.canDraw(o):
 		return byStore
 	case o.Role == weir.Shadow:
 		return shadowOfLot
@@ -112,7 +112,7 @@ func (d *decision) askWhole(n *[routes]int) error {
 			n[at]--
 		case isOnce && (at == byNode || at == refundByNode):
 			return fmt.Errorf("%w: each node counts limit %q alone", once.ErrUnsupported, d.ops[i].Limit.Name)
-		case isOnce && at == byStore && d.queue.Repeater.Part(d.ops[i].Key) != d.queue.Repeater.Part(d.ops[0].Key):
+		case isOnce && at == byStore && d.queue.Repeater.PartOfKey(d.ops[i].Key) != d.queue.Repeater.PartOfKey(d.ops[0].Key):
 			return fmt.Errorf("%w: its limits are counted by different servers, or in different slots of a cluster", once.ErrUnsupported)
 		}
 	}
@@ -122,19 +122,19 @@ func (d *decision) askWhole(n *[routes]int) error {
 	return nil
 }
 
-// split fills the parts of the stores that have ops. What is denied already goes to each of
+// splitOps fills the parts of the stores that have ops. What is denied already goes to each of
 // them, and at least to the node's.
-func (d *decision) split(onNodeToo, onStoreToo bool) {
+func (d *decision) splitOps(onNodeToo, onStoreToo bool) {
 	d.onNode.reset()
 	d.stored.reset()
 	now := int64(d.clock.Latest(d.clock.Now()))
 	for i := range d.ops {
 		o, at := &d.ops[i], d.at[i]
 		if at == byNode || at == denied && (onNodeToo || !onStoreToo) {
-			d.onNode.add(o, d.of[i], i)
+			d.onNode.appendOp(o, d.of[i], i)
 		}
 		if at == byStore || at == denied && onStoreToo {
-			d.stored.add(o, d.of[i], i)
+			d.stored.appendOp(o, d.of[i], i)
 		}
 		if at > byNode {
 			o.Answer = weir.Answer{Now: now}

@@ -54,16 +54,16 @@ func newMaintenance(s *Store, opt *Options) *maintenance {
 	}
 }
 
-// hurry has returns sent without waiting for the next sweep.
-func (m *maintenance) hurry() {
+// hurryReturns has returns sent without waiting for the next sweep.
+func (m *maintenance) hurryReturns() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// sweep gives back what lies idle.
-func (m *maintenance) sweep() {
+// runSweeps gives back what lies idle.
+func (m *maintenance) runSweeps() {
 	for swept := m.env.Now(); ; {
 		wake := m.env.Park(m.ctx, m.wake, sweepEvery)
 		if wake == transport.Ended {
@@ -72,7 +72,7 @@ func (m *maintenance) sweep() {
 		if now := m.env.Now(); wake == transport.TimedOut || int64(now-swept) >= sweepEvery.Microseconds() {
 			swept = now
 			m.clock.Watch()
-			m.table.Sweep(m.clock.Now())
+			m.table.SweepIdle(m.clock.Now())
 			m.eventual.PushDue(m.clock.Now())
 		}
 		m.sendReturns()
@@ -84,7 +84,7 @@ func (m *maintenance) sweep() {
 func (m *maintenance) sendReturns() {
 	for !m.queue.IsOpen() {
 		now := m.clock.Now()
-		some := m.returns.Take(now, m.clock.Latest(now))
+		some := m.returns.TakeDue(now, m.clock.Latest(now))
 		if some == nil {
 			return
 		}
@@ -92,22 +92,22 @@ func (m *maintenance) sendReturns() {
 		var calls [][]lot.Return
 		var ops [][]weir.Op
 		for _, b := range some {
-			part := m.queue.Repeater.Part(b.Key)
+			part := m.queue.Repeater.PartOfKey(b.Key)
 			i, ok := at[part]
 			if !ok {
 				i, calls, ops = len(calls), append(calls, nil), append(ops, nil)
 				at[part] = i
 			}
-			calls[i], ops[i] = append(calls[i], b), append(ops[i], b.Op())
+			calls[i], ops[i] = append(calls[i], b), append(ops[i], b.BuildOp())
 		}
-		m.once(ops, func(i int, _ clock.Node, err error) {
+		m.callEachOnce(ops, func(i int, _ clock.Node, err error) {
 			end := lot.Accepted
 			if transport.MayRun(err) {
 				end = lot.Unknown
 			} else if err != nil {
 				end = lot.Unsent
 			}
-			m.returns.Finish(calls[i], m.clock.Now(), end)
+			m.returns.FinishCall(calls[i], m.clock.Now(), end)
 		})
 	}
 }
@@ -124,24 +124,24 @@ func (m *maintenance) renewAndPay() {
 		}
 		m.logFailure(now)
 		if int64(now-renewed) >= m.renewEvery.Microseconds() {
-			switch err := m.renew(m.later); {
+			switch err := m.renewNode(m.callInBackground); {
 			case err == nil:
 				renewed = now
 			case !m.isExcused(err):
 				continue
 			}
 		}
-		if sum := m.clock.Lost(); sum > lost {
+		if sum := m.clock.LostTime(); sum > lost {
 			m.log.Warn("process paused or clock set forward; leases age by that time", "for", micros.Duration(sum-lost))
 			lost = sum
 		}
-		if _, err := m.outage.Pay(); err != nil && !m.isExcused(err) && m.debts.IsDue() {
+		if _, err := m.outage.PayDebts(); err != nil && !m.isExcused(err) && m.debts.IsDue() {
 			m.log.Warn("charging of debts failed; will retry", "err", err)
 		}
 		m.returns.Resume()
 		if int64(now-swept) > policyLife*1e6/2 {
 			swept = now
-			m.policies.sweep()
+			m.policies.sweepUnused()
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (m *maintenance) renewAndPay() {
 // its calls, and what logs it later.
 func (m *maintenance) keepFailures(t *transport.Tuning) func(error) {
 	return func(err error) {
-		t.Fail(err)
+		t.ReportFailure(err)
 		if r, ok := errors.AsType[*transport.Result](err); m.failed.Load() == nil && !errors.Is(err, transport.ErrOpen) && !(ok && r.Outcome == transport.CallerGone) {
 			m.failed.CompareAndSwap(nil, &failure{err, m.clock.Now()})
 		}
@@ -193,16 +193,16 @@ func (s *Store) Close() error {
 	}
 	s.returns.Resume()
 	s.maintenance.sendReturns()
-	s.table.Drain(s.maintenance.sendReturns)
+	s.table.DrainEntries(s.maintenance.sendReturns)
 	var errs error
 	if !s.queue.IsOpen() {
 		s.maintenance.logFailure(clock.Never)
-		left, err := s.outage.Pay()
+		left, err := s.outage.PayDebts()
 		if left > 0 {
 			s.log.Warn("shutdown: shared store slow, debts not charged", "debts", left)
 		}
 		errs = err
-		errs = errors.Join(errs, s.nodes.leave(s.later))
+		errs = errors.Join(errs, s.nodes.endRegistration(s.callInBackground))
 	}
 	// What has had no answer is made again for a moment.
 	for end := s.env.Now().Add(endFor); s.queue.Repeater.IsBusy() && !s.queue.IsOpen() && s.env.Now() < end; {

@@ -40,12 +40,12 @@ func newNodes(opt *Options, rand func() uint64) (*nodes, error) {
 // count returns how many nodes there are, as far as this one knows.
 func (n *nodes) count() int64 { return n.known.Load() }
 
-// renew registers the node for another ttl by ask, and learns how many nodes there are. A
+// renewRegistration registers the node for another ttl by ask, and learns how many nodes there are. A
 // store that only counts, such as Memcached, has no register and is looked at, to see
 // whether it answers.
-func (n *nodes) renew(ask func([]weir.Op) error) error {
+func (n *nodes) renewRegistration(ask func([]weir.Op) error) error {
 	if n.countsOnly.Load() {
-		return n.lookAt(ask)
+		return n.lookAtStore(ask)
 	}
 	ops := []weir.Op{{Key: "nodes", Limit: n.register, Cost: 1, ID: n.id}}
 	if err := ask(ops); err != nil {
@@ -53,7 +53,7 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 		if r, ok := errors.AsType[*transport.Result](err); !ok || r.Outcome != transport.Rejected || n.asked.Load() {
 			return err
 		}
-		if err := n.lookAt(ask); err != nil {
+		if err := n.lookAtStore(ask); err != nil {
 			return err // what was rejected was answered
 		}
 		n.countsOnly.Store(true)
@@ -64,12 +64,12 @@ func (n *nodes) renew(ask func([]weir.Op) error) error {
 	return nil
 }
 
-func (n *nodes) lookAt(ask func([]weir.Op) error) error {
+func (n *nodes) lookAtStore(ask func([]weir.Op) error) error {
 	return ask([]weir.Op{{Key: "nodes", Limit: n.counter, Cost: 1, Verb: weir.Peek}})
 }
 
-// leave ends the node's registration by ask.
-func (n *nodes) leave(ask func([]weir.Op) error) error {
+// endRegistration ends the node's registration by ask.
+func (n *nodes) endRegistration(ask func([]weir.Op) error) error {
 	if n.countsOnly.Load() {
 		return nil
 	}

@@ -18,7 +18,7 @@ func TestLostRegistrationIsMadeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = n.renew(func(ops []weir.Op) error {
+		err = n.renewRegistration(func(ops []weir.Op) error {
 			if ops[0].Verb == weir.Peek {
 				return nil
 			}
@@ -39,7 +39,7 @@ func TestRejectedRegistrationIsNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		silent := &transport.Result{Outcome: outcome, Err: errors.New("no answer")}
-		err = n.renew(func(ops []weir.Op) error {
+		err = n.renewRegistration(func(ops []weir.Op) error {
 			if ops[0].Verb == weir.Peek {
 				return silent
 			}

@@ -27,7 +27,7 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, er
 	if s.closed.Load() {
 		return false, weir.ErrClosed
 	}
-	p, err := s.policies.of(l)
+	p, err := s.policies.forLimit(l)
 	if err != nil {
 		return false, err
 	}
@@ -56,12 +56,12 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, er
 // held anything. It waits for a flight under way, which may bring units of the old count.
 func (s *Store) forgetHeld(ctx context.Context, key string, l *weir.Limit) (bool, error) {
 	for {
-		held, f := s.table.Forget(key, l)
+		held, f := s.table.ForgetKey(key, l)
 		if f == nil {
-			s.refusals.Forget(s.table.Tag(key, l), s.clock.Now())
+			s.refusals.ForgetKey(s.table.TagForKey(key, l), s.clock.Now())
 			return held, nil
 		}
-		if err := s.queue.Settle(ctx, &f.Flight); err != nil {
+		if err := s.queue.AwaitLanding(ctx, &f.Flight); err != nil {
 			return false, err
 		}
 	}
@@ -77,7 +77,7 @@ type inside struct{ of *Store }
 // documents.ErrNoBoard if that is none, weir.ErrClosed, or the error of the shared store.
 func (in inside) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
 	s := in.of
-	b, err := s.board()
+	b, err := s.documentBoard()
 	if err != nil {
 		return documents.Document{}, err
 	}
@@ -92,14 +92,14 @@ func (in inside) ReadDocument(ctx context.Context, name string, known int64) (do
 // ReadDocument.
 func (in inside) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	s := in.of
-	b, err := s.board()
+	b, err := s.documentBoard()
 	if err != nil {
 		return documents.Document{}, err
 	}
 	return b.SwapDocument(ctx, name, was, d)
 }
 
-func (s *Store) board() (documents.Board, error) {
+func (s *Store) documentBoard() (documents.Board, error) {
 	if s.closed.Load() {
 		return nil, weir.ErrClosed
 	}
@@ -118,17 +118,17 @@ func (s *Store) confirm(err error) {
 		errors.Is(err, documents.ErrDocument) || errors.Is(err, documents.ErrChanged) {
 		return
 	}
-	err = s.renew(func(ops []weir.Op) error {
-		_, err := s.queue.Do(context.Background(), ops)
+	err = s.renewNode(func(ops []weir.Op) error {
+		_, err := s.queue.DecideInBudget(context.Background(), ops)
 		return err
 	})
 	if r, ok := errors.AsType[*transport.Result](err); ok && !r.Excused && (r.Outcome == transport.Failed || r.Outcome == transport.Late) {
-		s.queue.Trip(0, err)
+		s.queue.TripBreaker(0, err)
 	}
 }
 
 // NodeOf implements weir.NodeStore.
 func (s *Store) NodeOf(l *weir.Limit) (node uint64, alone bool) {
-	p, err := s.policies.of(l)
+	p, err := s.policies.forLimit(l)
 	return uint64(s.nodes.id), err == nil && p.decider == nil
 }

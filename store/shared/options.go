@@ -53,7 +53,7 @@ type Options struct {
 // MinBytes is the least memory that a store works with.
 const MinBytes = 1 << 20
 
-func (o *Options) fill() error {
+func (o *Options) fillDefaults() error {
 	if o.Local == nil {
 		return errors.New("shared: no local store: set Options.Local to a memory store")
 	}

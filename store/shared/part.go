@@ -17,12 +17,12 @@ type part struct {
 
 func (p *part) reset() { p.ops, p.of, p.at = p.ops[:0], p.of[:0], p.at[:0] }
 
-func (p *part) add(o *weir.Op, of *policy, i int) {
+func (p *part) appendOp(o *weir.Op, of *policy, i int) {
 	p.ops, p.of, p.at = append(p.ops, *o), append(p.of, of), append(p.at, i)
 }
 
-// answer copies the answers of a part to the request.
-func (p *part) answer(ops []weir.Op) {
+// copyAnswers copies the answers of a part to the request.
+func (p *part) copyAnswers(ops []weir.Op) {
 	for j, i := range p.at {
 		if i == len(ops) {
 			continue // it stands for the refusal of the whole

@@ -11,9 +11,9 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// recall is phase 1: it answers the ops of the store from remembered refusals, if nothing
+// recallRefusal is phase 1: it answers the ops of the store from remembered refusals, if nothing
 // is charged for a refusal and one of them is refused.
-func (d *decision) recall() (refusal weir.Decision, ok bool) {
+func (d *decision) recallRefusal() (refusal weir.Decision, ok bool) {
 	for i := range d.stored.ops {
 		if o := &d.stored.ops[i]; o.Role == weir.Deny || !transport.IsSpend(o) || o.Cost == 0 {
 			return refusal, false
@@ -35,7 +35,7 @@ func (d *decision) recall() (refusal weir.Decision, ok bool) {
 func (d *decision) takeNode(look bool) (weir.Decision, error) {
 	ops := d.onNode.ops
 	if look {
-		transport.AsLook(ops)
+		transport.TurnIntoPeeks(ops)
 	}
 	err := d.takeLocal(d.ctx, ops)
 	for j, i := range d.onNode.at {
@@ -51,14 +51,14 @@ func (d *decision) takeNode(look bool) (weir.Decision, error) {
 // names, so that each would be a call of its own.
 const mostFlights, mostPermitFlights = 3, 8
 
-// draw decides an op by what the node holds, and waits for what brings units, as long as
+// drawUnits decides an op by what the node holds, and waits for what brings units, as long as
 // the budget allows, which is the context from then on. The error is why that has brought
 // nothing. After those of its policy the store decides.
 //
 // It does not keep the op, so that its caller can have it on the stack. To the compiler a
 // call of an interface keeps its arguments: each decider is called as what it is, and
 // another, such as one that watches, gets a copy.
-func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (context.Context, lot.Verdict, error) {
+func (s *Store) drawUnits(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (context.Context, lot.Verdict, error) {
 	for range p.flights {
 		var v lot.Verdict
 		var f *lot.Flight
@@ -81,8 +81,8 @@ func (s *Store) draw(ctx context.Context, p *policy, o *weir.Op, h *lot.Hold) (c
 		if v != lot.Wait {
 			return ctx, v, nil
 		}
-		ctx = s.queue.Begin(ctx)
-		if err := s.queue.Await(ctx, &f.Flight); err != nil {
+		ctx = s.queue.BeginBudget(ctx)
+		if err := s.queue.AwaitFlight(ctx, &f.Flight); err != nil {
 			return ctx, lot.Ask, err
 		}
 		if f.Refused > 0 && o.Cost >= f.Refused {
@@ -104,16 +104,16 @@ func (d *decision) drawAll(at route) (refused *weir.Op, err error) {
 			continue
 		}
 		o := &d.ops[i]
-		ctx, v, err := d.draw(d.ctx, d.of[i], o, d.holdOf(i))
+		ctx, v, err := d.drawUnits(d.ctx, d.of[i], o, d.holdOf(i))
 		d.ctx = ctx
 		switch {
 		case err != nil:
-			err = d.outage.Decide(d.ctx, d.ops[i:i+1], err)
+			err = d.outage.DecideOps(d.ctx, d.ops[i:i+1], err)
 		case v == lot.Ask && at == shadowOfLot:
-			err = d.ask(d.ops[i:i+1], d.of[i:i+1])
+			err = d.askStore(d.ops[i:i+1], d.of[i:i+1])
 		case v == lot.Ask:
 			d.at[i] = byStore
-			d.stored.add(o, d.of[i], i)
+			d.stored.appendOp(o, d.of[i], i)
 			continue
 		}
 		if err != nil {
@@ -126,23 +126,23 @@ func (d *decision) drawAll(at route) (refused *weir.Op, err error) {
 	return nil, nil
 }
 
-// ask has the store decide ops in one call, or the outage if that has no answer.
-func (d *decision) ask(ops []weir.Op, of []*policy) error {
+// askStore has the store decide ops in one call, or the outage if that has no answer.
+func (d *decision) askStore(ops []weir.Op, of []*policy) error {
 	if !d.nodes.countsOnly.Load() && isOwed(ops) { // else no call is carried out whole
-		return d.settle(ops)
+		return d.settleOwed(ops)
 	}
-	sent, err := d.queue.Do(d.ctx, ops)
+	sent, err := d.queue.DecideInBudget(d.ctx, ops)
 	if d.observe(ops, sent, err) != nil {
-		return d.outage.Decide(d.ctx, ops, err)
+		return d.outage.DecideOps(d.ctx, ops, err)
 	}
 	for i, p := range of {
 		o := &ops[i]
 		if p == nil || o.Decision.Limit == nil {
 			continue
 		}
-		if d.learn(o, p, sent); o.Verb != weir.Force && o.Verb != weir.Refund {
+		if d.learnAnswer(o, p, sent); o.Verb != weir.Force && o.Verb != weir.Refund {
 			a := o.Decision
-			a.Limit = p.label(a)
+			a.Limit = p.labelLimit(a)
 			o.Answer = o.WithDecision(a)
 		}
 	}

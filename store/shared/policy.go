@@ -114,8 +114,8 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	return p, err
 }
 
-// holds reports whether the node may hold what was charged by the limit.
-func (p *policy) holds() bool {
+// mayHoldUnits reports whether the node may hold what was charged by the limit.
+func (p *policy) mayHoldUnits() bool {
 	return p.mode == params.ConsistencyLeased || p.mode == params.ConsistencyEventual
 }
 
@@ -125,9 +125,9 @@ func (p *policy) canDraw(o *weir.Op) bool {
 	case o.Cost == 0 || o.Headroom != 0 || o.Penalize:
 		return false
 	case o.Role == weir.Enforce:
-		return o.Verb == weir.Spend || o.Verb == weir.Peek && p.holds()
+		return o.Verb == weir.Spend || o.Verb == weir.Peek && p.mayHoldUnits()
 	case o.Role == weir.Always && p.limit.Traits()&weir.Leases != 0, o.Role == weir.Shadow:
-		return o.Verb == weir.Spend && p.holds()
+		return o.Verb == weir.Spend && p.mayHoldUnits()
 	}
 	return false
 }
@@ -135,11 +135,11 @@ func (p *policy) canDraw(o *weir.Op) bool {
 // canLearn reports whether the decider can use the store's answer to o: what it may decide
 // itself, and of limits that it holds something of what is charged or given back.
 func (p *policy) canLearn(o *weir.Op) bool {
-	return p.canDraw(o) || p.holds() && (o.Role == weir.Enforce || o.Role == weir.Always) && (o.Verb == weir.Force || o.Verb == weir.Refund)
+	return p.canDraw(o) || p.mayHoldUnits() && (o.Role == weir.Enforce || o.Role == weir.Always) && (o.Verb == weir.Force || o.Verb == weir.Refund)
 }
 
-// label returns the limit that a decision of the store names, by the source that it has.
-func (p *policy) label(a weir.Decision) *weir.Limit {
+// labelLimit returns the limit that a decision of the store names, by the source that it has.
+func (p *policy) labelLimit(a weir.Decision) *weir.Limit {
 	switch {
 	case a.Limit != p.limit:
 		return p.limit.From(a.Guarantee().Source) // it was asked by another, on the same counters
@@ -174,11 +174,11 @@ type policies struct {
 	make   func(l *weir.Limit) (*policy, error)
 }
 
-// of returns the policy of l. It does not allocate if there is one.
-func (ps *policies) of(l *weir.Limit) (*policy, error) {
+// forLimit returns the policy of l. It does not allocate if there is one.
+func (ps *policies) forLimit(l *weir.Limit) (*policy, error) {
 	p := ps.recent[l.ID()%recentPolicies].Load()
 	if p == nil || p.limit != l || p.generation != ps.generation.Load() {
-		return ps.find(l)
+		return ps.findOrMake(l)
 	}
 	if now := ps.second.Load(); p.used.Load() != now {
 		p.used.Store(now)
@@ -186,22 +186,22 @@ func (ps *policies) of(l *weir.Limit) (*policy, error) {
 	return p, nil
 }
 
-// find looks for the policy of l in all, or makes it, and has it be found at once from then
+// findOrMake looks for the policy of l in all, or makes it, and has it be found at once from then
 // on.
-func (ps *policies) find(l *weir.Limit) (p *policy, err error) {
+func (ps *policies) findOrMake(l *weir.Limit) (p *policy, err error) {
 	generation := ps.generation.Load()
 	if v, ok := ps.all.Load(l); ok && v.(*policy).generation == generation {
 		p = v.(*policy)
 		p.used.Store(ps.second.Load())
-	} else if p, err = ps.add(l, generation); err != nil {
+	} else if p, err = ps.addPolicy(l, generation); err != nil {
 		return nil, err
 	}
 	ps.recent[l.ID()%recentPolicies].Store(p)
 	return p, nil
 }
 
-// add makes the policy of l, and returns it, or one that was made meanwhile.
-func (ps *policies) add(l *weir.Limit, generation int64) (*policy, error) {
+// addPolicy makes the policy of l, and returns it, or one that was made meanwhile.
+func (ps *policies) addPolicy(l *weir.Limit, generation int64) (*policy, error) {
 	p, err := ps.make(l)
 	if err != nil {
 		return nil, err
@@ -226,8 +226,8 @@ func (ps *policies) clear() {
 	ps.count.Store(0)
 }
 
-// sweep forgets the policies of limits that are no longer in use.
-func (ps *policies) sweep() {
+// sweepUnused forgets the policies of limits that are no longer in use.
+func (ps *policies) sweepUnused() {
 	before := ps.second.Load() - policyLife
 	ps.all.Range(func(l, v any) bool {
 		if p := v.(*policy); p.used.Load() < before {

@@ -68,7 +68,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.policies.of(l); err != nil {
+		if _, err := s.policies.forLimit(l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestForgottenPolicyIsMadeAnew(t *testing.T) {
 	}
 	of := func(what string, want int) {
 		t.Helper()
-		p, err := ps.of(l)
+		p, err := ps.forLimit(l)
 		if err != nil || p.limit != l || made != want {
 			t.Errorf("%s: %d were made, want %d, %v", what, made, want, err)
 		}
@@ -113,7 +113,7 @@ func TestForgottenPolicyIsMadeAnew(t *testing.T) {
 	of("after that", 4)
 	of("again", 4)
 	ps.second.Store(policyLife + 1)
-	ps.sweep()
+	ps.sweepUnused()
 	of("nobody used it", 5)
 	of("again", 5)
 	if n := ps.count.Load(); n != 1 {

@@ -24,12 +24,12 @@ func isOwed(ops []weir.Op) bool {
 	return true
 }
 
-// settle has the store carry out ops that are owed: those of each part in one call, all at
+// settleOwed has the store carry out ops that are owed: those of each part in one call, all at
 // the same time.
-func (d *decision) settle(ops []weir.Op) error {
-	first, isOne := d.queue.Repeater.Part(ops[0].Key), true
+func (d *decision) settleOwed(ops []weir.Op) error {
+	first, isOne := d.queue.Repeater.PartOfKey(ops[0].Key), true
 	for i := range ops[1:] {
-		isOne = isOne && d.queue.Repeater.Part(ops[i+1].Key) == first
+		isOne = isOne && d.queue.Repeater.PartOfKey(ops[i+1].Key) == first
 	}
 	if isOne {
 		return d.settlePart(d.ctx, ops)
@@ -37,7 +37,7 @@ func (d *decision) settle(ops []weir.Op) error {
 	at := map[int][]int{}
 	var parts []int
 	for i := range ops {
-		part := d.queue.Repeater.Part(ops[i].Key)
+		part := d.queue.Repeater.PartOfKey(ops[i].Key)
 		if at[part] == nil {
 			parts = append(parts, part)
 		}
@@ -64,7 +64,7 @@ func (d *decision) settle(ops []weir.Op) error {
 // made again are charged, for all that its caller will hear: what they leave is not known.
 func (d *decision) settlePart(ctx context.Context, ops []weir.Op) error {
 	s := d.Store
-	sent, again, err := s.queue.Repeater.Once(ctx, transport.Foreground, ops, false, func(ops []weir.Op, sent clock.Node, err error) {
+	sent, again, err := s.queue.Repeater.CallOnce(ctx, transport.Foreground, ops, false, func(ops []weir.Op, sent clock.Node, err error) {
 		s.settled(ops, sent, err)
 		s.unheard.Add(-int64(len(ops)))
 	})
@@ -73,14 +73,14 @@ func (d *decision) settlePart(ctx context.Context, ops []weir.Op) error {
 		d.settled(ops, sent, nil)
 		return nil
 	case !again:
-		return d.outage.Decide(ctx, ops, err)
+		return d.outage.DecideOps(ctx, ops, err)
 	}
 	d.unheard.Add(int64(len(ops)))
 	looks := slices.Clone(ops)
 	for i := range looks {
 		looks[i].Role, looks[i].Verb = weir.Always, weir.Peek
 	}
-	err = d.outage.Decide(ctx, looks, err)
+	err = d.outage.DecideOps(ctx, looks, err)
 	for i := range ops {
 		a := looks[i].Decision
 		a.RetryAfter = 0
@@ -98,8 +98,8 @@ func (s *Store) settled(ops []weir.Op, sent clock.Node, err error) {
 		o := &ops[i]
 		switch {
 		case err == nil:
-			if p, err := s.policies.of(o.Limit); err == nil && o.Decision.Limit != nil {
-				s.learn(o, p, sent)
+			if p, err := s.policies.forLimit(o.Limit); err == nil && o.Decision.Limit != nil {
+				s.learnAnswer(o, p, sent)
 			}
 		case o.Verb == weir.Force:
 			s.outage.Lost.Add(uint64(o.Cost))
@@ -109,15 +109,15 @@ func (s *Store) settled(ops []weir.Op, sent clock.Node, err error) {
 	}
 }
 
-// learn has the decider, or at least the refusals, take over what the store answered.
-func (s *Store) learn(o *weir.Op, p *policy, sent clock.Node) {
-	tag := s.table.Tag(o.Key, o.Limit)
+// learnAnswer has the decider, or at least the refusals, take over what the store answered.
+func (s *Store) learnAnswer(o *weir.Op, p *policy, sent clock.Node) {
+	tag := s.table.TagForKey(o.Key, o.Limit)
 	if p.canLearn(o) {
 		p.decider.Learn(o, sent)
 	} else if o.Verb != weir.Refund {
-		s.refusals.Learn(tag, o.Limit, o.Cost, sent, o.Decision, 0)
+		s.refusals.LearnAnswer(tag, o.Limit, o.Cost, sent, o.Decision, 0)
 	}
 	if o.Verb == weir.Refund {
-		s.refusals.Refund(tag, o.Limit, s.clock.Now(), o.Decision)
+		s.refusals.ForgetRefunded(tag, o.Limit, s.clock.Now(), o.Decision)
 	}
 }

@@ -95,7 +95,7 @@ func (s servers) Send(shard int, calls []*transport.Call) {
 			c.Finish(&transport.Result{Outcome: transport.Failed, Err: fmt.Errorf("%s is not of server %d", c.Ops[i].Key, shard)})
 			continue
 		}
-		transport.Over(s.Store).Send(0, []*transport.Call{c})
+		transport.DriverOver(s.Store).Send(0, []*transport.Call{c})
 	}
 }
 

@@ -57,7 +57,7 @@ func (n *node) run() {
 	if n.isQuick {
 		opt.ProbeEvery, opt.NodeTTL = 250*time.Millisecond, 5*time.Second
 	}
-	if err := opt.fill(); err != nil {
+	if err := opt.fillDefaults(); err != nil {
 		n.Fatal(err)
 	}
 	env := &transport.Env{Now: n.clock.Now, Go: func(g func()) { n.start(n.machine, 0, g) }, Park: n.park, Rand: n.Uint64}
@@ -109,7 +109,7 @@ func (n *node) localTime() int64 { return epoch + n.now }
 // isSound reports whether a server has answered in time for long enough that a node which
 // was not late itself has closed its breaker.
 func (n *node) isSound(s *server) bool {
-	if lost := n.clock.Lost(); lost != n.lost { // its time went on at once, also that of its budgets
+	if lost := n.clock.LostTime(); lost != n.lost { // its time went on at once, also that of its budgets
 		n.lost, n.excused = lost, max(n.excused, n.now+1_000_000)
 	}
 	return n.now > s.faulty+3_000_000 && n.now > n.excused
@@ -118,8 +118,8 @@ func (n *node) isSound(s *server) bool {
 // evict has what may leave the table leave it, for an entry that is too large.
 func (n *node) evict() {
 	for _, l := range n.limits {
-		tag, g, _ := n.store.table.Find(l.Name, l)
-		g.Add(tag+1<<32, "large", l, MinBytes, n.clock.Now())
+		tag, g, _ := n.store.table.LockEntry(l.Name, l)
+		g.AddEntry(tag+1<<32, "large", l, MinBytes, n.clock.Now())
 		g.Unlock()
 	}
 }
@@ -129,9 +129,9 @@ func (n *node) slack(l *weir.Limit) int64 {
 	if n.store == nil || n.stands || n.crashed {
 		return 0
 	}
-	_, g, e := n.store.table.Find(l.Name, l)
+	_, g, e := n.store.table.LockEntry(l.Name, l)
 	defer g.Unlock()
-	now := n.ticks() + clock.Node(n.clock.Lost()) // the node itself does not look at its clock
+	now := n.ticks() + clock.Node(n.clock.LostTime()) // the node itself does not look at its clock
 	if e == nil || len(e.Lots()) == 0 || e.Lots()[0].Limit.ID() == l.ID() || now >= e.Lots()[0].Expiry {
 		return 0
 	}
@@ -173,7 +173,7 @@ func (n *node) close() {
 // drifting clocks a second is.
 func (f *fleet) checkClocks() {
 	for _, n := range f.nodes {
-		if lost := n.clock.Lost() - n.slept; lost > 1_000_000 && f.layout != ring && !f.isSet && !f.failsOver {
+		if lost := n.clock.LostTime() - n.slept; lost > 1_000_000 && f.layout != ring && !f.isSet && !f.failsOver {
 			f.fail("node %d takes %d microseconds for lost in which its clock ran", n.index, lost)
 		}
 	}

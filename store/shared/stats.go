@@ -42,13 +42,13 @@ type Stats struct {
 // Stats returns how the store is doing.
 func (s *Store) Stats() Stats {
 	q := s.queue.Stats()
-	keys, units, bytes := s.table.Held()
+	keys, units, bytes := s.table.CountHeld()
 	return Stats{
 		Nodes: s.nodes.count(), BreakerOpen: s.queue.IsOpen(),
 		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy, Combined: q.Combined, Recalled: s.refusals.Recalled(),
-		Held: s.table.Drawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: bytes,
+		Held: s.table.CountDrawn(), Fetched: s.leased.Fetched.Load() + s.permits.Fetched.Load(), LeaseKeys: keys, LeaseUnits: units, LeaseBytes: bytes,
 		Returned: s.returns.Returned.Load(), Stranded: s.returns.Stranded.Load(),
-		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.Debts() + int(max(s.unheard.Load(), 0)), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
+		Overshot: s.eventual.Overshot.Load(), Degraded: s.outage.Degraded.Load(), Debts: s.outage.CountDebts() + int(max(s.unheard.Load(), 0)), DebtPaid: s.outage.Paid.Load(), DebtLost: s.outage.Lost.Load(),
 		NodeLate: s.meter.Total(),
 	}
 }

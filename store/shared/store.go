@@ -64,7 +64,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if shared == nil {
 		return nil, errors.New("shared: no shared store")
 	}
-	if err := opt.fill(); err != nil {
+	if err := opt.fillDefaults(); err != nil {
 		return nil, err
 	}
 	if node, ok := shared.(transport.Simulated); ok {
@@ -110,15 +110,15 @@ func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.M
 	s.policies.make = s.newPolicy
 	s.decisions.New = func() any { return &decision{Store: s} }
 	s.refusals = lot.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds())
-	s.returns = lot.NewReturns(opt.MaxBytes/8, s.maintenance.hurry)
+	s.returns = lot.NewReturns(opt.MaxBytes/8, s.maintenance.hurryReturns)
 	s.table = lot.NewTable(opt.MaxBytes/8*5, s.returns)
-	s.wire(opt)
+	s.wireDeciders(opt)
 	s.queue = s.newQueue(opt)
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not out.
-	if err := s.renew(s.later); err != nil && !s.isExcused(err) {
-		s.queue.Trip(0, err)
+	if err := s.renewNode(s.callInBackground); err != nil && !s.isExcused(err) {
+		s.queue.TripBreaker(0, err)
 	}
 	s.maintenance.running.Go(s.maintenance.renewAndPay)
-	s.maintenance.running.Go(s.maintenance.sweep)
+	s.maintenance.running.Go(s.maintenance.runSweeps)
 	return s, nil
 }

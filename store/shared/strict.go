@@ -41,7 +41,7 @@ func (d *strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold
 	if !d.remembers {
 		return lot.Ask, nil
 	}
-	a, ok := d.refusals.Recall(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, false, now)
+	a, ok := d.refusals.Recall(d.table.TagForKey(o.Key, d.limit), d.limit, o.Cost, false, now)
 	if !ok {
 		return lot.Ask, nil
 	}
@@ -69,5 +69,5 @@ func (d *strict) Learn(o *weir.Op, sent clock.Node) {
 	if d.remembers && transport.IsSpend(o) {
 		life = math.MaxInt64
 	}
-	d.refusals.Learn(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, sent, o.Decision, life)
+	d.refusals.LearnAnswer(d.table.TagForKey(o.Key, d.limit), d.limit, o.Cost, sent, o.Decision, life)
 }

@@ -16,7 +16,7 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	case s.closed.Load():
 		return weir.Decision{}, weir.ErrClosed
 	}
-	p, err := s.policies.of(l)
+	p, err := s.policies.forLimit(l)
 	switch {
 	case err != nil:
 		return weir.Decision{}, err
@@ -28,7 +28,7 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	}
 	o, v := weir.Op{Key: key, Limit: l, Cost: cost}, lot.Ask
 	if cost > 0 {
-		ctx, v, err = s.draw(ctx, p, &o, nil)
+		ctx, v, err = s.drawUnits(ctx, p, &o, nil)
 	}
 	if v != lot.Ask {
 		return o.Decision, nil
@@ -51,12 +51,12 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	}
 	d := s.decisions.Get().(*decision)
 	defer s.decisions.Put(d)
-	return d.take(ctx, ops)
+	return d.decideRequest(ctx, ops)
 }
 
-// take decides a request: phases 0 to 4 in order. What is charged is undone where a later
+// decideRequest decides a request: phases 0 to 4 in order. What is charged is undone where a later
 // phase refuses or fails.
-func (d *decision) take(ctx context.Context, ops []weir.Op) error {
+func (d *decision) decideRequest(ctx context.Context, ops []weir.Op) error {
 	n, err := d.sortOps(ctx, ops)
 	if err != nil || len(ops) == 0 {
 		return err
@@ -71,7 +71,7 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 	case len(ops) == 1 && d.of[0] != nil && d.of[0].decider != nil:
 		v := lot.Ask
 		if d.of[0].canDraw(&ops[0]) {
-			ctx, v, err = d.draw(ctx, d.of[0], &ops[0], d.holdOf(0))
+			ctx, v, err = d.drawUnits(ctx, d.of[0], &ops[0], d.holdOf(0))
 		}
 		if v != lot.Ask {
 			return nil
@@ -85,43 +85,43 @@ func (d *decision) take(ctx context.Context, ops []weir.Op) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d.ctx = d.queue.Detach(ctx)
+		d.ctx = d.queue.DetachBudget(ctx)
 	case drawn > 0 && n[byStore] > 0:
-		d.ctx = d.queue.Begin(ctx)
+		d.ctx = d.queue.BeginBudget(ctx)
 	}
-	d.split(n[byNode] > 0, n[byStore] > 0)
-	if refusal, ok := d.recall(); ok {
-		return d.refuse(refusal, true, false)
+	d.splitOps(n[byNode] > 0, n[byStore] > 0)
+	if refusal, ok := d.recallRefusal(); ok {
+		return d.refuseRequest(refusal, true, false)
 	}
 	if refused, err := d.drawAll(byDecider); err != nil || refused != nil {
 		if err == nil {
-			err = d.refuse(refused.Decision, true, true)
+			err = d.refuseRequest(refused.Decision, true, true)
 		}
-		return errors.Join(err, d.undo(false, false))
+		return errors.Join(err, d.undoCharges(false, false))
 	}
 	last := len(d.stored.ops) > 0 && d.onNode.leavesTrace()
 	if len(d.onNode.ops) > 0 {
 		if a, err := d.takeNode(last); err != nil || !a.Allowed() {
-			return d.end(err, a, false)
+			return d.abortRequest(err, a, false)
 		}
 	}
 	if len(d.stored.ops) > 0 {
-		err := d.ask(d.stored.ops, d.stored.of)
+		err := d.askStore(d.stored.ops, d.stored.of)
 		if a := weir.Fold(d.stored.ops); err != nil || !a.Allowed() {
-			return d.end(err, a, true)
+			return d.abortRequest(err, a, true)
 		}
 	}
 	if last {
 		if a, err := d.takeNode(false); err != nil || !a.Allowed() {
-			return d.end(err, a, false)
+			return d.abortRequest(err, a, false)
 		}
 	}
-	d.onNode.answer(ops)
-	d.stored.answer(ops)
+	d.onNode.copyAnswers(ops)
+	d.stored.copyAnswers(ops)
 	if _, err := d.drawAll(shadowOfLot); err != nil {
-		return errors.Join(err, d.undo(true, true))
+		return errors.Join(err, d.undoCharges(true, true))
 	}
-	return d.refund()
+	return d.refundOps()
 }
 
 // takeOne decides one op that stands alone, and that its policy's decider may know, but for
@@ -131,12 +131,12 @@ func (d *decision) takeOne(ctx context.Context, ops []weir.Op, p *policy, err er
 	o := &ops[0]
 	switch {
 	case err != nil:
-		return d.outage.Decide(ctx, ops, err)
+		return d.outage.DecideOps(ctx, ops, err)
 	case o.Verb == weir.Refund && p.decider.Refund(d.clock.Now(), o):
 		return nil
-	case o.Verb == weir.Refund && p.holds():
-		ctx = d.queue.Detach(ctx) // it is carried out though the caller leaves
+	case o.Verb == weir.Refund && p.mayHoldUnits():
+		ctx = d.queue.DetachBudget(ctx) // it is carried out though the caller leaves
 	}
 	d.ctx, d.of = ctx, append(d.of[:0], p)
-	return d.ask(ops, d.of)
+	return d.askStore(ops, d.of)
 }

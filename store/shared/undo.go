@@ -11,38 +11,38 @@ import (
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// end undoes a request that a store has refused by a, or could not decide because of err:
+// abortRequest undoes a request that a store has refused by a, or could not decide because of err:
 // the shared store, or the node's.
-func (d *decision) end(err error, a weir.Decision, byStore bool) error {
-	undo := d.undo(byStore, !byStore)
+func (d *decision) abortRequest(err error, a weir.Decision, byStore bool) error {
+	undo := d.undoCharges(byStore, !byStore)
 	if err == nil {
-		err = d.refuse(a, byStore, !byStore)
+		err = d.refuseRequest(a, byStore, !byStore)
 	}
 	return errors.Join(err, undo)
 }
 
-// refuse answers a request that was refused by a. Of the stores that are to know, those are
+// refuseRequest answers a request that was refused by a. Of the stores that are to know, those are
 // asked that hold something which is charged for refusals; ops of the others stay without
 // an answer.
-func (d *decision) refuse(a weir.Decision, onNode, stored bool) (errs error) {
+func (d *decision) refuseRequest(a weir.Decision, onNode, stored bool) (errs error) {
 	refusal := weir.Op{Limit: a.Limit, Role: weir.Deny, Answer: weir.Answer{Decision: weir.Decision{RetryAfter: math.MaxInt64}}}
 	if onNode && d.onNode.chargesRefusals() {
-		d.onNode.add(&refusal, nil, len(d.ops))
+		d.onNode.appendOp(&refusal, nil, len(d.ops))
 		errs = d.takeLocal(d.ctx, d.onNode.ops)
 	}
 	if stored && d.stored.chargesRefusals() {
-		d.stored.add(&refusal, nil, len(d.ops))
-		errs = errors.Join(d.ask(d.stored.ops, d.stored.of), errs)
+		d.stored.appendOp(&refusal, nil, len(d.ops))
+		errs = errors.Join(d.askStore(d.stored.ops, d.stored.of), errs)
 	}
-	d.onNode.answer(d.ops)
-	d.stored.answer(d.ops)
+	d.onNode.copyAnswers(d.ops)
+	d.stored.copyAnswers(d.ops)
 	return errs
 }
 
-// undo undoes what was drawn, and what the node's store and the shared one have charged,
+// undoCharges undoes what was drawn, and what the node's store and the shared one have charged,
 // also for a caller that has left; the shared one is told in the background. What a
 // decider said stands as what it would have said.
-func (d *decision) undo(onNode, stored bool) (failed error) {
+func (d *decision) undoCharges(onNode, stored bool) (failed error) {
 	for i := range d.ops {
 		o := &d.ops[i]
 		switch {
@@ -50,7 +50,7 @@ func (d *decision) undo(onNode, stored bool) (failed error) {
 			continue
 		case o.Decision.Degraded() && len(d.holds[i].Parts) == 0: // else it was drawn from another server's units
 			d.one[0] = transport.Rollback(o)
-			failed = errors.Join(failed, d.outage.Decide(context.Background(), d.one[:], transport.ErrOpen))
+			failed = errors.Join(failed, d.outage.DecideOps(context.Background(), d.one[:], transport.ErrOpen))
 		default:
 			d.of[i].decider.Undo(d.clock.Now(), &d.holds[i])
 		}
@@ -70,13 +70,13 @@ func (d *decision) undo(onNode, stored bool) (failed error) {
 			d.returnUnits(&o)
 		}
 	}
-	d.onNode.answer(d.ops)
-	d.stored.answer(d.ops)
+	d.onNode.copyAnswers(d.ops)
+	d.stored.copyAnswers(d.ops)
 	return failed
 }
 
-// refund is phase 4 but for the shadows: all that must allow has allowed.
-func (d *decision) refund() error {
+// refundOps is phase 4 but for the shadows: all that must allow has allowed.
+func (d *decision) refundOps() error {
 	d.onNode.reset()
 	for i := range d.ops {
 		switch o := &d.ops[i]; d.at[i] {
@@ -85,7 +85,7 @@ func (d *decision) refund() error {
 				d.returnUnits(o)
 			}
 		case refundByNode:
-			d.onNode.add(o, d.of[i], i)
+			d.onNode.appendOp(o, d.of[i], i)
 		}
 	}
 	if len(d.onNode.ops) == 0 {
@@ -94,7 +94,7 @@ func (d *decision) refund() error {
 	// What was admitted stands, whatever becomes of the caller.
 	err := d.takeLocal(context.Background(), d.onNode.ops)
 	if err == nil {
-		d.onNode.answer(d.ops)
+		d.onNode.copyAnswers(d.ops)
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (s *Store) returnUnits(o *weir.Op) {
 	if o.NewLease {
 		b.Expiry = s.clock.Now().Add(micros.Of(o.Limit.Period))
 	}
-	s.returns.Add(b)
-	s.maintenance.hurry()
+	s.returns.AddReturn(b)
+	s.maintenance.hurryReturns()
 	o.Answer = weir.Answer{Decision: weir.Decision{Limit: o.Limit}, Now: int64(s.clock.Latest(s.clock.Now())), Charged: true}
 }

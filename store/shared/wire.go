@@ -29,15 +29,15 @@ func (s *Store) newQueue(opt *Options) *transport.Queue {
 	waiting := max(maxWaiting/driver.Shards(), maxWaitingForKey)
 	return transport.New(driver, s.env, transport.Options{
 		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: waiting, PerKey: maxWaitingForKey,
-		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Probe: s.renew, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed, Mark: s.mark, Owes: func(o *weir.Op) bool { return s.outage.Owes(o) }, Tuning: tuning,
+		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Probe: s.renewNode, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed, Mark: s.mark, Owes: func(o *weir.Op) bool { return s.outage.Owes(o) }, Tuning: tuning,
 	})
 }
 
-// wire makes the deciders.
-func (s *Store) wire(opt *Options) {
+// wireDeciders makes the deciders.
+func (s *Store) wireDeciders(opt *Options) {
 	begin := func(f func()) bool { return s.queue.Launch(f) == nil }
 	fetch := func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-		sent, err := s.queue.Fetch(f.Context, &f.Flight, ops)
+		sent, err := s.queue.DecideForFlight(f.Context, &f.Flight, ops)
 		return sent, s.observe(ops, sent, err)
 	}
 	all := lot.Env{Clock: s.clock, Table: s.table, Returns: s.returns, Refusals: s.refusals, Nodes: s.nodes.count, Mark: s.mark, Rand: s.env.Rand, Go: begin, Fetch: fetch}
@@ -47,13 +47,13 @@ func (s *Store) wire(opt *Options) {
 	s.outage = outage.New(&outage.Env{
 		Env: all, Local: s.local,
 		Terms: func(l *weir.Limit) (*outage.Terms, error) {
-			p, err := s.policies.of(l)
+			p, err := s.policies.forLimit(l)
 			if err != nil {
 				return nil, err
 			}
 			return p.outage, nil
 		},
-		IsOpen: func(key string) bool { return s.queue.IsShardOpen(s.queue.Shard(key)) },
-		Once:   s.once,
+		IsOpen: func(key string) bool { return s.queue.IsShardOpen(s.queue.ShardOfKey(key)) },
+		Once:   s.callEachOnce,
 	}, opt.MaxBytes/8)
 }

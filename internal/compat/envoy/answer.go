@@ -17,8 +17,8 @@ type one struct {
 	duration [1]durationpb.Duration
 }
 
-// room returns a response with n statuses, and a duration for each.
-func room(n int) (*rlsv3.RateLimitResponse, []durationpb.Duration) {
+// newResponse returns a response with n statuses, and a duration for each.
+func newResponse(n int) (*rlsv3.RateLimitResponse, []durationpb.Duration) {
 	if n == 1 {
 		o := &one{}
 		o.pointer[0] = &o.status[0]
@@ -33,10 +33,10 @@ func room(n int) (*rlsv3.RateLimitResponse, []durationpb.Duration) {
 	return resp, make([]durationpb.Duration, n)
 }
 
-// answer makes the response of the counts.
-func (c *scratch) answer(s *Service, req *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
+// makeResponse makes the response of the counts.
+func (c *scratch) makeResponse(s *Service, req *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	modes := &s.opt.Modes
-	resp, durations := room(len(c.matches))
+	resp, durations := newResponse(len(c.matches))
 	// told is the status that the headers tell.
 	strictest, least := -1, uint32(math.MaxUint32)
 	refused, quotas, quotasOver := false, 0, 0
@@ -78,7 +78,7 @@ func (c *scratch) answer(s *Service, req *rlsv3.RateLimitRequest) *rlsv3.RateLim
 		}
 	}
 	if modes.Headers.Enabled && strictest >= 0 {
-		resp.ResponseHeadersToAdd = modes.Headers.of(resp.Statuses[strictest])
+		resp.ResponseHeadersToAdd = modes.Headers.valuesFor(resp.Statuses[strictest])
 	}
 	if modes.DynamicMetadata {
 		resp.DynamicMetadata = c.metadata(req, resp.Statuses)
@@ -131,8 +131,8 @@ func (c *scratch) applyLimit(s *Service, m *match, st *rlsv3.RateLimitResponse_D
 	}
 }
 
-// of returns the headers for a status that has a limit.
-func (h *Headers) of(st *rlsv3.RateLimitResponse_DescriptorStatus) []*corev3.HeaderValue {
+// valuesFor returns the headers for a status that has a limit.
+func (h *Headers) valuesFor(st *rlsv3.RateLimitResponse_DescriptorStatus) []*corev3.HeaderValue {
 	all := [...]corev3.HeaderValue{
 		{Key: h.Limit, Value: decimal(uint64(st.CurrentLimit.RequestsPerUnit))},
 		{Key: h.Remaining, Value: decimal(uint64(st.LimitRemaining))},

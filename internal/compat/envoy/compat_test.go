@@ -38,7 +38,7 @@ type system interface {
 //	set NAME=VALUE      a variable of envoyproxy/ratelimit, before anything else
 //	here only           the reference is not asked: it cannot, or answers otherwise
 //	now SECONDS         the clock, from 1700000000 on
-//	load [merge] FILE.. load rules
+//	load [mergeMetadata] FILE.. load rules
 //	ask DOMAIN [hits=N] DESCRIPTOR..
 //	                    a descriptor is KEY=VALUE,.. and may have behind it
 //	                    @COUNT/UNIT[xN] (an override), +N (hits_addend), -N (hits

@@ -26,7 +26,7 @@ type named struct {
 func compile(specs []named, merge bool, ratio float32) (*set, error) {
 	c := &compiler{set: &set{domains: map[string]*domain{}}, merge: merge, ratio: ratio}
 	for _, s := range specs {
-		if err := c.domain(s.spec); err != nil {
+		if err := c.compileDomain(s.spec); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -37,7 +37,7 @@ func compile(specs []named, merge bool, ratio float32) (*set, error) {
 func compileFiles(files []File, merge bool, ratio float32) (*set, error) {
 	specs := make([]named, len(files))
 	for i, f := range files {
-		spec, err := parse(f)
+		spec, err := parseFile(f)
 		if err != nil {
 			return nil, err
 		}
@@ -46,13 +46,13 @@ func compileFiles(files []File, merge bool, ratio float32) (*set, error) {
 	return compile(specs, merge, ratio)
 }
 
-// Check returns the error that loading the files would.
-func Check(files []File, merge bool) error {
+// CheckFiles returns the error that loading the files would.
+func CheckFiles(files []File, merge bool) error {
 	_, err := compileFiles(files, merge, defaultNearRatio)
 	return err
 }
 
-func (c *compiler) domain(spec *domainSpec) error {
+func (c *compiler) compileDomain(spec *domainSpec) error {
 	if spec.Domain == "" {
 		return fmt.Errorf("config file cannot have empty domain")
 	}
@@ -64,12 +64,12 @@ func (c *compiler) domain(spec *domainSpec) error {
 	} else if !c.merge {
 		return fmt.Errorf("duplicate domain '%s' in config file", spec.Domain)
 	}
-	return c.level(&d.root, spec.Domain+".", spec.Descriptors)
+	return c.compileLevel(&d.root, spec.Domain+".", spec.Descriptors)
 }
 
-// level adds descriptors to a level. path is that of the level, with a dot
+// compileLevel adds descriptors to a level. path is that of the level, with a dot
 // behind it.
-func (c *compiler) level(l *level, path string, specs []descriptorSpec) error {
+func (c *compiler) compileLevel(l *level, path string, specs []descriptorSpec) error {
 	if l.nodes == nil && len(specs) > 0 {
 		l.nodes = make(map[string]*node, len(specs))
 	}
@@ -86,7 +86,7 @@ func (c *compiler) level(l *level, path string, specs []descriptorSpec) error {
 			return fmt.Errorf("duplicate descriptor composite key '%s'", path+n.word)
 		}
 		var err error
-		if n.rule, err = c.rule(spec, path+n.word); err != nil {
+		if n.rule, err = c.compileRule(spec, path+n.word); err != nil {
 			return err
 		}
 		wild := strings.Contains(n.word, "*")
@@ -100,7 +100,7 @@ func (c *compiler) level(l *level, path string, specs []descriptorSpec) error {
 		if n.rule != nil {
 			n.rule.metadata = meta
 		}
-		if err := c.level(&n.kids, path+n.word+".", spec.Descriptors); err != nil {
+		if err := c.compileLevel(&n.kids, path+n.word+".", spec.Descriptors); err != nil {
 			return err
 		}
 		if wild {
@@ -113,8 +113,8 @@ func (c *compiler) level(l *level, path string, specs []descriptorSpec) error {
 	return nil
 }
 
-// rule makes the limit of a descriptor, nil if it has none.
-func (c *compiler) rule(spec *descriptorSpec, key string) (*rule, error) {
+// compileRule makes the limit of a descriptor, nil if it has none.
+func (c *compiler) compileRule(spec *descriptorSpec, key string) (*rule, error) {
 	limit := spec.RateLimit
 	if limit == nil {
 		return nil, nil
@@ -133,7 +133,7 @@ func (c *compiler) rule(spec *descriptorSpec, key string) (*rule, error) {
 			Name: limit.Name, RequestsPerUnit: limit.RequestsPerUnit, Unit: rlsv3.RateLimitResponse_RateLimit_Unit(unit),
 		},
 		period:    period,
-		near:      nearOf(limit.RequestsPerUnit, c.ratio),
+		near:      nearThreshold(limit.RequestsPerUnit, c.ratio),
 		unlimited: limit.Unlimited, shadow: spec.ShadowMode, quota: spec.QuotaMode, detailed: spec.DetailedMetric,
 	}
 	for _, other := range limit.Replaces {

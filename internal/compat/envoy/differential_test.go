@@ -173,7 +173,7 @@ func (p *pair) compare(seed uint64, redis *servertest.RedisServer, w way) {
 		files := g.files(fmt.Sprint(seed))
 		theirs := p.ref.load(t, files)
 		var mine string
-		if err := p.ours.Load(files, p.merge); err != nil {
+		if err := p.ours.LoadFiles(files, p.merge); err != nil {
 			mine = err.Error()
 		}
 		if !sameError(theirs, mine, files, p.merge) {
@@ -252,7 +252,7 @@ func (p *pair) ask(what string, g *generator, files []File) bool {
 	a, b := over(p.ref.client, p.ref.http+"/json", req), over(p.client, p.http, req)
 	if p.memcached != nil {
 		// What was told is counted after it.
-		p.memcached.Flush()
+		p.memcached.WaitForAdds()
 	}
 	if !p.counted() || time.Now().Unix() != before {
 		return false
@@ -383,12 +383,12 @@ func (p *pair) loses(a, b said, req *rlsv3.RateLimitRequest) bool {
 	for i, d := range req.Descriptors {
 		f := matcher{stats: p.stats, domain: domain, now: 1, ratio: 1}
 		m := match{}
-		if f.find(&m, d) != nil || m.rule == nil || m.rule.unlimited || d.Limit != nil || b.resp.Statuses[i].CurrentLimit == nil ||
+		if f.fillMatch(&m, d) != nil || m.rule == nil || m.rule.unlimited || d.Limit != nil || b.resp.Statuses[i].CurrentLimit == nil ||
 			b.resp.Statuses[i].Code != rlsv3.RateLimitResponse_OK {
 			continue
 		}
 		if m.stats == m.rule.stats && !m.rule.detailed || m.rule.detailed && p.hasKids(domain, d) {
-			want = merge(want, m.rule.metadata.GetFields())
+			want = mergeMetadata(want, m.rule.metadata.GetFields())
 		}
 	}
 	c := proto.Clone(b.resp).(*rlsv3.RateLimitResponse)
@@ -403,7 +403,7 @@ func (p *pair) loses(a, b said, req *rlsv3.RateLimitRequest) bool {
 func (p *pair) hasKids(domain *domain, d descriptorMessage) bool {
 	l := &domain.root
 	for _, e := range d.GetEntries() {
-		n, _ := l.find([]byte(e.Key + "_" + e.Value))
+		n, _ := l.findNode([]byte(e.Key + "_" + e.Value))
 		if n == nil {
 			n = l.nodes[e.Key]
 		}

@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	s := envoy.New(envoy.Options{Now: func() int64 { return 1_700_000_000 }})
-	err := s.Load([]envoy.File{{Name: "config.shop.yaml", Content: []byte(`
+	err := s.LoadFiles([]envoy.File{{Name: "config.shop.yaml", Content: []byte(`
 domain: shop
 descriptors:
   - key: user
@@ -45,7 +45,7 @@ descriptors:
 	// shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false, quota_mode: false
 }
 
-func ExampleCheck() {
-	fmt.Println(envoy.Check([]envoy.File{{Name: "shop.yaml", Content: []byte("domain: shop\ndescriptors: [{key: user, limit: 5}]")}}, false))
+func ExampleCheckFiles() {
+	fmt.Println(envoy.CheckFiles([]envoy.File{{Name: "shop.yaml", Content: []byte("domain: shop\ndescriptors: [{key: user, limit: 5}]")}}, false))
 	// Output: shop.yaml: config error, unknown key 'limit'
 }

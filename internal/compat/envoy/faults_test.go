@@ -21,7 +21,7 @@ func loadErrors(files []File, merge bool) map[string]bool {
 		eachFault(tree, func(err error) { all[f.Name+": "+err.Error()] = true })
 	}
 	permute(files, 0, func() {
-		if err := Check(files, merge); err != nil {
+		if err := CheckFiles(files, merge); err != nil {
 			all[err.Error()] = true
 		}
 	})

@@ -57,10 +57,10 @@ var keys = map[string]bool{
 	"share_threshold": true, "metadata": true,
 }
 
-// parse reads a file: first for what keys it uses, then for what it says. The
+// parseFile reads a file: first for what keys it uses, then for what it says. The
 // texts of errors, here and in compile.go, are those of envoyproxy/ratelimit,
 // and those of its YAML library.
-func parse(f File) (*domainSpec, error) {
+func parseFile(f File) (*domainSpec, error) {
 	if len(f.Content) > MaxFileBytes {
 		return nil, fmt.Errorf("%s: the file is larger than %d bytes", f.Name, MaxFileBytes)
 	}
@@ -88,7 +88,7 @@ var typeNames = strings.NewReplacer(
 
 // checkKeys looks for keys that mean nothing, and for values that cannot be.
 func checkKeys(block map[any]any) error {
-	for _, k := range sorted(block) {
+	for _, k := range sortedKeys(block) {
 		name, ok := k.(string)
 		switch {
 		case !ok:
@@ -121,8 +121,8 @@ func checkKeys(block map[any]any) error {
 	return nil
 }
 
-// sorted returns the keys of a block in an order, so that of several errors it
+// sortedKeys returns the keys of a block in an order, so that of several errors it
 // is always the same that is told.
-func sorted(block map[any]any) []any {
+func sortedKeys(block map[any]any) []any {
 	return slices.SortedFunc(maps.Keys(block), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }

@@ -42,7 +42,7 @@ func FuzzRules(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := New(Options{Modes: Modes{DynamicMetadata: true, Headers: Headers{Enabled: true}}})
-		err := s.Load([]File{{Name: "config.fuzz.yaml", Content: b}}, false)
+		err := s.LoadFiles([]File{{Name: "config.fuzz.yaml", Content: b}}, false)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "config.fuzz.yaml: ") {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ func FuzzRequest(f *testing.F) {
 			{LocalCacheBytes: 1, StopIncrementWhenOver: true, Modes: Modes{Quota: true, Shadow: true}},
 		} {
 			s := New(o)
-			if err := s.Load([]File{{Name: "config.d.yaml", Content: []byte(fuzzed)}}, false); err != nil {
+			if err := s.LoadFiles([]File{{Name: "config.d.yaml", Content: []byte(fuzzed)}}, false); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
@@ -144,7 +144,7 @@ func FuzzJSON(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := New(Options{})
-		if err := s.Load([]File{{Name: "config.d.yaml", Content: []byte(fuzzed)}}, false); err != nil {
+		if err := s.LoadFiles([]File{{Name: "config.d.yaml", Content: []byte(fuzzed)}}, false); err != nil {
 			t.Fatal(err)
 		}
 		code, body := (&here{web: s.JSON()}).json(t, string(b))

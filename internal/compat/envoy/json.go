@@ -34,12 +34,12 @@ func (s *Service) JSON() http.Handler {
 			resp, err = s.ShouldRateLimit(r.Context(), &req)
 		}
 		if err != nil {
-			s.fail(w, err)
+			s.answerError(w, err)
 			return
 		}
 		if body, err = protojson.Marshal(resp); err != nil {
 			s.faults.Report("response cannot be encoded as JSON", err)
-			fail(w, http.StatusInternalServerError)
+			writeStatus(w, http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -51,7 +51,7 @@ func (s *Service) JSON() http.Handler {
 	})
 }
 
-func (s *Service) fail(w http.ResponseWriter, err error) {
+func (s *Service) answerError(w http.ResponseWriter, err error) {
 	code := http.StatusBadRequest
 	if _, store := errors.AsType[storeError](err); store {
 		code = http.StatusInternalServerError
@@ -62,7 +62,7 @@ func (s *Service) fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Connection", "close") // the client does not wait for the rest of its body to be read
 	}
 	s.faults.Warn("HTTP request undecided: "+http.StatusText(code), err)
-	fail(w, code)
+	writeStatus(w, code)
 }
 
-func fail(w http.ResponseWriter, code int) { http.Error(w, http.StatusText(code), code) }
+func writeStatus(w http.ResponseWriter, code int) { http.Error(w, http.StatusText(code), code) }

@@ -58,20 +58,20 @@ func newLocalCache(bytes int64) *localCache {
 	return l
 }
 
-// shard returns the hash of a key and its shard, locked.
-func (l *localCache) shard(key []byte) ([2]uint64, *cacheShard) {
+// lockShard returns the hash of a key and its shard, locked.
+func (l *localCache) lockShard(key []byte) ([2]uint64, *cacheShard) {
 	h := [2]uint64{maphash.Bytes(l.seeds[0], key), maphash.Bytes(l.seeds[1], key)}
 	s := &l.shards[h[0]&(cacheShards-1)]
 	s.mu.Lock()
 	return h, s
 }
 
-// has reports whether key is remembered as over its limit.
-func (l *localCache) has(key []byte, now int64) bool {
+// isOverLimit reports whether key is remembered as over its limit.
+func (l *localCache) isOverLimit(key []byte, now int64) bool {
 	if l == nil {
 		return false
 	}
-	h, s := l.shard(key)
+	h, s := l.lockShard(key)
 	defer s.mu.Unlock()
 	until, ok := s.until[h]
 	s.stats.Lookups++
@@ -92,7 +92,7 @@ func (l *localCache) remember(key []byte, now, seconds int64) {
 	if l == nil || len(key) > l.longest {
 		return
 	}
-	h, s := l.shard(key)
+	h, s := l.lockShard(key)
 	defer s.mu.Unlock()
 	if _, ok := s.until[h]; ok {
 		s.until[h] = now + seconds
@@ -108,12 +108,12 @@ func (l *localCache) remember(key []byte, now, seconds int64) {
 	s.next = (s.next + 1) % len(s.ring)
 }
 
-// forget lets a key be looked up again.
-func (l *localCache) forget(key []byte) {
+// forgetKey lets a key be looked up again.
+func (l *localCache) forgetKey(key []byte) {
 	if l == nil {
 		return
 	}
-	h, s := l.shard(key)
+	h, s := l.lockShard(key)
 	delete(s.until, h)
 	s.mu.Unlock()
 }

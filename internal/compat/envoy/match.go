@@ -49,9 +49,9 @@ type matcher struct {
 	keys []byte
 }
 
-// find fills m with what limits d. There is no way back: once a node has taken an
+// fillMatch fills m with what limits d. There is no way back: once a node has taken an
 // entry, only those beneath it can take the next.
-func (f *matcher) find(m *match, d *commonv3.RateLimitDescriptor) error {
+func (f *matcher) fillMatch(m *match, d *commonv3.RateLimitDescriptor) error {
 	f.counted = f.counted[:0]
 	if d.GetLimit() != nil {
 		return f.override(m, d)
@@ -62,7 +62,7 @@ func (f *matcher) find(m *match, d *commonv3.RateLimitDescriptor) error {
 	renamed, shared := false, false
 	for i, e := range d.Entries {
 		f.word = append(append(append(f.word[:0], e.Key...), '_'), e.Value...)
-		n, wild := l.find(f.word)
+		n, wild := l.findNode(f.word)
 		bare := n == nil
 		if bare {
 			n = l.nodes[e.Key]
@@ -90,21 +90,21 @@ func (f *matcher) find(m *match, d *commonv3.RateLimitDescriptor) error {
 		if value != "" {
 			f.metric = append(append(f.metric, '_'), value...)
 		}
-		renamed = renamed || view(f.metric[from+1:]) != n.word
+		renamed = renamed || aliasBytes(f.metric[from+1:]) != n.word
 		m.rule, l = n.rule, &n.kids
 	}
 	switch {
 	case m.rule == nil || m.rule.unlimited: // There are no entries; nothing is counted.
 		return nil
 	case m.rule.detailed:
-		f.detail(d, shared)
+		f.makeDetailedName(d, shared)
 		m.stats = f.stats.Dynamic(f.domain.name, f.metric)
 	case renamed:
 		m.stats = f.stats.Dynamic(f.domain.name, f.metric)
 	default:
 		m.stats = m.rule.stats
 	}
-	f.name(m, d)
+	f.appendCounterName(m, d)
 	return nil
 }
 
@@ -116,9 +116,9 @@ func pattern(word, key string) string {
 	return word
 }
 
-// detail makes the name of the statistics of all that the descriptor says. Where
+// makeDetailedName makes the name of the statistics of all that the descriptor says. Where
 // values share a counter, their pattern is named, and empty values are not.
-func (f *matcher) detail(d *commonv3.RateLimitDescriptor, shared bool) {
+func (f *matcher) makeDetailedName(d *commonv3.RateLimitDescriptor, shared bool) {
 	f.metric = append(f.metric[:0], f.domain.name...)
 	for i, e := range d.Entries {
 		f.metric = append(append(f.metric, '.'), e.Key...)
@@ -150,7 +150,7 @@ func (f *matcher) override(m *match, d *commonv3.RateLimitDescriptor) error {
 			UnitMultiplier: o.UnitMultiplier,
 		},
 		period: period * int64(times), times: times,
-		near: nearOf(o.RequestsPerUnit, f.ratio),
+		near: nearThreshold(o.RequestsPerUnit, f.ratio),
 	}
 	f.metric = append(append(f.metric[:0], f.domain.name...), '.')
 	from := len(f.metric)
@@ -165,13 +165,13 @@ func (f *matcher) override(m *match, d *commonv3.RateLimitDescriptor) error {
 		f.counted = append(f.counted, e.Value)
 	}
 	m.stats = f.stats.Dynamic(f.domain.name, f.metric)
-	f.name(m, d)
+	f.appendCounterName(m, d)
 	return nil
 }
 
-// name appends the name of the counter to the keys: prefix, domain, keys and
+// appendCounterName appends the name of the counter to the keys: prefix, domain, keys and
 // values, and the beginning of the window. All its parts end with _.
-func (f *matcher) name(m *match, d *commonv3.RateLimitDescriptor) {
+func (f *matcher) appendCounterName(m *match, d *commonv3.RateLimitDescriptor) {
 	m.from = len(f.keys)
 	k := append(append(append(f.keys, f.prefix...), f.domain.name...), '_')
 	for i, e := range d.Entries {

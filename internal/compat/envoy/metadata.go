@@ -13,7 +13,7 @@ import (
 func (c *scratch) metadata(req *rlsv3.RateLimitRequest, statuses []*rlsv3.RateLimitResponse_DescriptorStatus) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
-		descriptors[i] = structpb.NewStructValue(asked(d))
+		descriptors[i] = structpb.NewStructValue(describeDescriptor(d))
 	}
 	fields := map[string]*structpb.Value{
 		"domain":      structpb.NewStringValue(req.Domain),
@@ -25,7 +25,7 @@ func (c *scratch) metadata(req *rlsv3.RateLimitRequest, statuses []*rlsv3.RateLi
 	var passed map[string]*structpb.Value
 	for i := range c.matches {
 		if m := &c.matches[i]; m.rule != nil && statuses[i].Code == rlsv3.RateLimitResponse_OK {
-			passed = merge(passed, m.rule.metadata.GetFields())
+			passed = mergeMetadata(passed, m.rule.metadata.GetFields())
 		}
 	}
 	if len(passed) > 0 {
@@ -34,8 +34,8 @@ func (c *scratch) metadata(req *rlsv3.RateLimitRequest, statuses []*rlsv3.RateLi
 	return &structpb.Struct{Fields: fields}
 }
 
-// asked tells a descriptor.
-func asked(d *commonv3.RateLimitDescriptor) *structpb.Struct {
+// describeDescriptor tells a descriptor.
+func describeDescriptor(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	entries := make([]*structpb.Value, len(d.Entries))
 	for i, e := range d.Entries {
 		entries[i] = structpb.NewStringValue(e.Key + "=" + e.Value)
@@ -50,9 +50,9 @@ func asked(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// merge returns a with what b has beside it: of two values the one in a stays,
+// mergeMetadata returns a with what b has beside it: of two values the one in a stays,
 // two blocks are merged. It changes neither, as both can be those of rules.
-func merge(a, b map[string]*structpb.Value) map[string]*structpb.Value {
+func mergeMetadata(a, b map[string]*structpb.Value) map[string]*structpb.Value {
 	if len(a) == 0 {
 		return b
 	}
@@ -65,7 +65,7 @@ func merge(a, b map[string]*structpb.Value) map[string]*structpb.Value {
 		}
 		left, right := was.GetStructValue(), v.GetStructValue()
 		if left != nil && right != nil {
-			m[k] = structpb.NewStructValue(&structpb.Struct{Fields: merge(left.Fields, right.Fields)})
+			m[k] = structpb.NewStructValue(&structpb.Struct{Fields: mergeMetadata(left.Fields, right.Fields)})
 		}
 	}
 	return m

@@ -35,7 +35,7 @@ func TestMigration(t *testing.T) {
 			continue
 		}
 		for _, s := range []*Service{ours, all} {
-			if err := s.Load(files, false); err != nil {
+			if err := s.LoadFiles(files, false); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -188,7 +188,7 @@ func (n *nodes) play(g *generator, seed uint64, memcached bool) {
 		if !sameError(theirs, mine, files, n.merge) {
 			t.Fatalf("set %d: on load\nreference: %s\nhere:      %s\n%s", set, theirs, mine, show(files))
 		}
-		if err := n.ours.Load(files, n.merge); (err == nil) != (mine == "") {
+		if err := n.ours.LoadFiles(files, n.merge); (err == nil) != (mine == "") {
 			t.Fatalf("set %d: the program says %q, the service %v", set, mine, err)
 		}
 		n.compareShown(files)

@@ -81,7 +81,7 @@ func (n *nodes) shownSoon(files []File) {
 // where the files say nothing that can be sent.
 func (g *generator) resources(t *testing.T, files []File) (all []*rlsconfv3.RateLimitConfig) {
 	for i, f := range files {
-		spec, err := parse(f)
+		spec, err := parseFile(f)
 		if err != nil {
 			return nil
 		}

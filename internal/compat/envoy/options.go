@@ -72,7 +72,7 @@ type Headers struct {
 
 const defaultNearRatio = 0.8
 
-func (o *Options) fill() {
+func (o *Options) fillDefaults() {
 	if o.Counters == nil {
 		o.Counters = counter.NewMemory(counter.MemoryOptions{})
 	}
@@ -81,14 +81,14 @@ func (o *Options) fill() {
 	}
 	o.Bodies = cmp.Or(o.Bodies, bodies.New(0))
 	o.NearLimitRatio = cmp.Or(o.NearLimitRatio, defaultNearRatio)
-	o.Modes.Headers.fill()
+	o.Modes.Headers.fillDefaults()
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().Unix() }
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 }
 
-func (h *Headers) fill() {
+func (h *Headers) fillDefaults() {
 	h.Limit = cmp.Or(h.Limit, "RateLimit-Limit")
 	h.Remaining = cmp.Or(h.Remaining, "RateLimit-Remaining")
 	h.Reset = cmp.Or(h.Reset, "RateLimit-Reset")

@@ -36,8 +36,8 @@ func (c *scratch) reset() {
 	c.matches, c.hits, c.of = c.matches[:0], c.hits[:0], c.of[:0]
 }
 
-// match finds the limits of all descriptors, and drops those that others replace.
-func (c *scratch) match(s *Service, set *set, req *rlsv3.RateLimitRequest) error {
+// matchDescriptors finds the limits of all descriptors, and drops those that others replace.
+func (c *scratch) matchDescriptors(s *Service, set *set, req *rlsv3.RateLimitRequest) error {
 	n := len(req.Descriptors)
 	if cap(c.matches) < n {
 		c.matches = make([]match, n)
@@ -52,7 +52,7 @@ func (c *scratch) match(s *Service, set *set, req *rlsv3.RateLimitRequest) error
 	replaces := false
 	for i, d := range req.Descriptors {
 		m := &c.matches[i]
-		if err := c.find(m, d); err != nil {
+		if err := c.fillMatch(m, d); err != nil {
 			return err
 		}
 		replaces = replaces || m.rule != nil && len(m.rule.replaces) > 0
@@ -97,8 +97,8 @@ func (c *scratch) replace() {
 	}
 }
 
-// count changes the counters of all limits.
-func (c *scratch) count(ctx context.Context, s *Service) error {
+// countHits changes the counters of all limits.
+func (c *scratch) countHits(ctx context.Context, s *Service) error {
 	cached := false
 	for i := range c.matches {
 		m := &c.matches[i]
@@ -108,10 +108,10 @@ func (c *scratch) count(ctx context.Context, s *Service) error {
 		key := c.keys[m.from:m.to]
 		if m.back {
 			m.stats.NegativeHits.Add(m.hits)
-			s.local.forget(key)
+			s.local.forgetKey(key)
 		} else {
 			m.stats.TotalHits.Add(m.hits)
-			if m.cached = s.local.has(key, c.now); m.cached {
+			if m.cached = s.local.isOverLimit(key, c.now); m.cached {
 				cached = true
 				continue
 			}
@@ -127,7 +127,7 @@ func (c *scratch) count(ctx context.Context, s *Service) error {
 		return nil
 	}
 	if s.looker != nil {
-		if err := c.look(ctx, s, cached); err != nil {
+		if err := c.findExceeded(ctx, s, cached); err != nil {
 			return err
 		}
 	}
@@ -140,8 +140,8 @@ func (c *scratch) count(ctx context.Context, s *Service) error {
 	return nil
 }
 
-// look sees which limits would be exceeded. If some are, the others count nothing.
-func (c *scratch) look(ctx context.Context, s *Service, cached bool) error {
+// findExceeded sees which limits would be exceeded. If some are, the others count nothing.
+func (c *scratch) findExceeded(ctx context.Context, s *Service, cached bool) error {
 	over := cached
 	if !cached {
 		if err := s.looker.Look(ctx, c.now, c.hits); err != nil {

@@ -33,7 +33,7 @@ type Service struct {
 // New returns a service without rules: until some are loaded it answers with an
 // error.
 func New(o Options) *Service {
-	o.fill()
+	o.fillDefaults()
 	s := &Service{opt: o, faults: faults.New(o.Logger), totals: o.Stats.Service()}
 	if o.StopIncrementWhenOver {
 		s.looker, _ = o.Counters.(counter.Looker)
@@ -45,29 +45,29 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load takes the rules of all files, in their order, in place of those before.
+// LoadFiles takes the rules of all files, in their order, in place of those before.
 // After an error, whose text is that of envoyproxy/ratelimit, the rules are what
 // they were. With merge, files may add descriptors to a domain of others
 // (MERGE_DOMAIN_CONFIG). No files are no rules: no domain is known then.
-func (s *Service) Load(files []File, merge bool) error {
+func (s *Service) LoadFiles(files []File, merge bool) error {
 	set, err := compileFiles(files, merge, s.opt.NearLimitRatio)
-	return s.use(set, err)
+	return s.installRules(set, err)
 }
 
-func (s *Service) use(set *set, err error) error {
+func (s *Service) installRules(set *set, err error) error {
 	if err != nil {
 		s.totals.ConfigLoadError.Inc()
 		return err
 	}
-	set.bind(s.opt.Stats)
+	set.bindStats(s.opt.Stats)
 	s.totals.ConfigLoadSuccess.Inc()
 	s.rules.Store(set)
 	return nil
 }
 
-// Loaded returns how many domains there are rules for. It is false until rules
+// LoadedDomains returns how many domains there are rules for. It is false until rules
 // are loaded.
-func (s *Service) Loaded() (domains int, ok bool) {
+func (s *Service) LoadedDomains() (domains int, ok bool) {
 	set := s.rules.Load()
 	if set == nil {
 		return 0, false
@@ -130,11 +130,11 @@ func (s *Service) decide(ctx context.Context, req *rlsv3.RateLimitRequest) (*rls
 		s.pool.Put(c)
 	}()
 	c.now = s.opt.Now()
-	if err := c.match(s, rules, req); err != nil {
+	if err := c.matchDescriptors(s, rules, req); err != nil {
 		return nil, err
 	}
-	if err := c.count(ctx, s); err != nil {
+	if err := c.countHits(ctx, s); err != nil {
 		return nil, storeError{err}
 	}
-	return c.answer(s, req), nil
+	return c.makeResponse(s, req), nil
 }

@@ -47,7 +47,7 @@ func service(t testing.TB, o envoy.Options) *envoy.Service {
 
 func load(t testing.TB, s *envoy.Service, rules string) {
 	t.Helper()
-	if err := s.Load([]envoy.File{{Name: "config.shop.yaml", Content: []byte(rules)}}, false); err != nil {
+	if err := s.LoadFiles([]envoy.File{{Name: "config.shop.yaml", Content: []byte(rules)}}, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,7 +129,7 @@ func TestAtTheSameTime(t *testing.T) {
 			default:
 			}
 			load(t, s, shop)
-			if s.Load([]envoy.File{{Name: "x", Content: []byte("domain: [")}}, false) == nil {
+			if s.LoadFiles([]envoy.File{{Name: "x", Content: []byte("domain: [")}}, false) == nil {
 				t.Error("a broken file was taken")
 			}
 			if err := s.Dump(&bytes.Buffer{}); err != nil {
@@ -168,26 +168,26 @@ func TestAtTheSameTime(t *testing.T) {
 	if passed != 100 {
 		t.Errorf("%d passed a limit of 100", passed)
 	}
-	if n, ok := s.Loaded(); n != 1 || !ok {
+	if n, ok := s.LoadedDomains(); n != 1 || !ok {
 		t.Errorf("%d domains are loaded", n)
 	}
 }
 
 func TestNothingLoaded(t *testing.T) {
 	s := envoy.New(envoy.Options{})
-	if _, ok := s.Loaded(); ok {
+	if _, ok := s.LoadedDomains(); ok {
 		t.Error("rules are loaded")
 	}
-	if err := s.Load(nil, false); err != nil {
+	if err := s.LoadFiles(nil, false); err != nil {
 		t.Fatal(err)
 	}
-	if n, ok := s.Loaded(); n != 0 || !ok {
+	if n, ok := s.LoadedDomains(); n != 0 || !ok {
 		t.Errorf("%d domains of no files", n)
 	}
 }
 
 func TestFileSize(t *testing.T) {
-	err := envoy.Check([]envoy.File{{Name: "config.x.yaml", Content: make([]byte, envoy.MaxFileBytes+1)}}, false)
+	err := envoy.CheckFiles([]envoy.File{{Name: "config.x.yaml", Content: make([]byte, envoy.MaxFileBytes+1)}}, false)
 	if err == nil || !strings.Contains(err.Error(), "config.x.yaml: the file is larger") {
 		t.Error(err)
 	}

@@ -84,13 +84,13 @@ func periodOf(unit int32) int64 {
 	return periods[unit]
 }
 
-// nearOf returns the count from which hits are near a limit.
-func nearOf(limit uint32, ratio float32) uint64 {
+// nearThreshold returns the count from which hits are near a limit.
+func nearThreshold(limit uint32, ratio float32) uint64 {
 	return uint64(math.Floor(float64(float32(limit) * ratio)))
 }
 
-// find returns the node for a word of a request, nil if there is none.
-func (l *level) find(word []byte) (n *node, wild bool) {
+// findNode returns the node for a word of a request, nil if there is none.
+func (l *level) findNode(word []byte) (n *node, wild bool) {
 	if n := l.nodes[string(word)]; n != nil {
 		return n, false
 	}
@@ -109,7 +109,7 @@ func matches(parts []string, word []byte) bool {
 		string(word[len(word)-len(last):]) != last {
 		return false
 	}
-	rest := view(word[len(first) : len(word)-len(last)])
+	rest := aliasBytes(word[len(first) : len(word)-len(last)])
 	// Taking each part where it comes first leaves most for those behind it.
 	for _, part := range parts[1 : len(parts)-1] {
 		at := strings.Index(rest, part)
@@ -121,30 +121,30 @@ func matches(parts []string, word []byte) bool {
 	return true
 }
 
-// view returns b as text, which changes when b does.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// aliasBytes returns b as text, which changes when b does.
+func aliasBytes(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bind gives the rules the statistics of their keys.
-func (s *set) bind(to *stats.Store) {
+// bindStats gives the rules the statistics of their keys.
+func (s *set) bindStats(to *stats.Store) {
 	for _, d := range s.order {
-		d.root.each(func(r *rule) { r.stats = to.RateLimit(r.key) })
+		d.root.eachRule(func(r *rule) { r.stats = to.RateLimit(r.key) })
 	}
 }
 
-// each calls do for every limit, in the order of the files.
-func (l *level) each(do func(*rule)) {
+// eachRule calls do for every limit, in the order of the files.
+func (l *level) eachRule(do func(*rule)) {
 	for _, n := range l.order {
 		if n.rule != nil {
 			do(n.rule)
 		}
-		n.kids.each(do)
+		n.kids.eachRule(do)
 	}
 }
 
 // dump writes one line for each limit.
 func (s *set) dump(w io.Writer) (err error) {
 	for _, d := range s.order {
-		d.root.each(func(r *rule) {
+		d.root.eachRule(func(r *rule) {
 			if err == nil {
 				_, err = fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
 					r.key, r.limit.Unit, r.limit.RequestsPerUnit, r.shadow, r.quota)

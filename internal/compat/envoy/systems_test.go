@@ -85,7 +85,7 @@ func (h *here) setNow(now int64) {
 }
 
 func (h *here) load(_ *testing.T, files []File, merge bool) string {
-	if err := h.service.Load(files, merge); err != nil {
+	if err := h.service.LoadFiles(files, merge); err != nil {
 		return err.Error()
 	}
 	return ""

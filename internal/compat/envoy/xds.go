@@ -10,7 +10,7 @@ func (s *Service) LoadXDS(resources []*rlsconfv3.RateLimitConfig, merge bool) er
 		specs[i] = named{r.GetName(), &domainSpec{Domain: r.GetDomain(), Descriptors: descriptorsOf(r.GetDescriptors())}}
 	}
 	set, err := compile(specs, merge, s.opt.NearLimitRatio)
-	return s.use(set, err)
+	return s.installRules(set, err)
 }
 
 func descriptorsOf(all []*rlsconfv3.RateLimitDescriptor) []descriptorSpec {

@@ -43,21 +43,21 @@ func newTree(s *settings.Settings, scope *stats.Scope, log *slog.Logger) *tree {
 	return t
 }
 
-// read reads the rules files.
-func (t *tree) read() *reading {
+// readFiles reads the rules files.
+func (t *tree) readFiles() *reading {
 	r := &reading{tree: t, named: map[string]*envoy.File{}}
 	// Through a link, if the directory is one.
 	root, err := filepath.EvalSymlinks(t.root)
 	if err != nil {
-		r.failed(t.root, err)
+		r.addFailure(t.root, err)
 	} else {
 		r.directory(root, "")
 	}
 	return r
 }
 
-// count counts and logs what was read.
-func (t *tree) count(r *reading) {
+// countReading counts and logs what was read.
+func (t *tree) countReading(r *reading) {
 	for _, f := range r.failures {
 		t.failures.Inc()
 		t.log.Warn("runtime: error processing "+f.path, "err", f.err)
@@ -89,12 +89,14 @@ func (r *reading) files() (all []envoy.File) {
 	return all
 }
 
-func (r *reading) failed(path string, err error) { r.failures = append(r.failures, failure{path, err}) }
+func (r *reading) addFailure(path string, err error) {
+	r.failures = append(r.failures, failure{path, err})
+}
 
 func (r *reading) directory(path, name string) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		r.failed(path, err)
+		r.addFailure(path, err)
 		return
 	}
 	for _, e := range entries {
@@ -109,19 +111,19 @@ func (r *reading) directory(path, name string) {
 		case e.IsDir():
 			r.directory(full, named+".")
 		case len(r.named) >= maxFiles:
-			r.failed(full, fmt.Errorf("more than %d files", maxFiles))
+			r.addFailure(full, fmt.Errorf("more than %d files", maxFiles))
 			return
 		default:
-			if err := r.file(full, base, named); err != nil {
-				r.failed(full, err)
+			if err := r.addFile(full, base, named); err != nil {
+				r.addFailure(full, err)
 			}
 		}
 	}
 }
 
-// file takes a file. Of two that have one name, a/b.yaml and a.b.yaml, the later
+// addFile takes a file. Of two that have one name, a/b.yaml and a.b.yaml, the later
 // counts.
-func (r *reading) file(path, base, name string) error {
+func (r *reading) addFile(path, base, name string) error {
 	var f *envoy.File
 	if strings.HasPrefix(name, r.prefix) && isRules(base) {
 		// One that is too large comes a byte too large, for the service to refuse by name.

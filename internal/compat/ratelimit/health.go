@@ -35,8 +35,8 @@ func newHealth(needRules bool, onChange func(serving bool)) *health {
 	return h
 }
 
-// set says how a component is. One that does not count is passed over.
-func (h *health) set(part string, good bool) {
+// setComponent says how a component is. One that does not count is passed over.
+func (h *health) setComponent(part string, good bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, counts := h.parts[part]; !counts {

@@ -26,7 +26,7 @@ func checkListeners(s *settings.Settings) error {
 	}
 	taken := map[string]string{}
 	for _, d := range endpoints {
-		addr, ok := same(d.addr)
+		addr, ok := canonicalAddress(d.addr)
 		if !ok {
 			continue
 		}
@@ -38,10 +38,10 @@ func checkListeners(s *settings.Settings) error {
 	return nil
 }
 
-// same returns one text for all ways to write an address. It is false for a port
+// canonicalAddress returns one text for all ways to write an address. It is false for a port
 // that the kernel chooses, and for what is no address: that is told when it is to
 // be listened on.
-func same(addr string) (string, bool) {
+func canonicalAddress(addr string) (string, bool) {
 	a, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil || a.Port == 0 {
 		return "", false

@@ -4,6 +4,6 @@ package ratelimit
 
 import "syscall"
 
-// shared does nothing: only Linux shares connections fairly among those who
+// shareAddress does nothing: only Linux shares connections fairly among those who
 // listen on one address.
-func shared(_, _ string, _ syscall.RawConn) error { return nil }
+func shareAddress(_, _ string, _ syscall.RawConn) error { return nil }

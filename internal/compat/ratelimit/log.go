@@ -13,7 +13,7 @@ import (
 // levels are those that Envoy's service writes; json has @timestamp and
 // @message.
 func NewLogger(w io.Writer, s *settings.Settings) *slog.Logger {
-	level, _ := settings.Level(s.LogLevel) // info for what is no level, which Check refuses
+	level, _ := settings.ParseLevel(s.LogLevel) // info for what is no level, which Check refuses
 	json := strings.EqualFold(s.LogFormat, "json")
 	opt := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) > 0 {

@@ -22,17 +22,17 @@ type method struct {
 	time  *stats.Timer
 }
 
-// unary is called around every call.
-func (m *methods) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// measureCall is called around every call.
+func (m *methods) measureCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	began := time.Now()
-	of := m.find(info.FullMethod)
+	of := m.findMethod(info.FullMethod)
 	of.total.Inc()
 	res, err := next(ctx, req)
 	of.time.Observe(time.Since(began).Milliseconds())
 	return res, err
 }
 
-func (m *methods) find(full string) *method {
+func (m *methods) findMethod(full string) *method {
 	of, ok := m.known.Load(full)
 	if !ok {
 		name := path.Base(full)

@@ -62,7 +62,7 @@ func New(s *settings.Settings, lookup settings.Lookup, statsTo io.Writer, log *s
 	if err := errors.Join(checkListeners(n.s), checkTLS(n.s)); err != nil {
 		return nil, err
 	}
-	for _, note := range settings.Notes(lookup) {
+	for _, note := range settings.NoteIneffective(lookup) {
 		n.log.Warn(note)
 	}
 	var err error
@@ -70,16 +70,16 @@ func New(s *settings.Settings, lookup settings.Lookup, statsTo io.Writer, log *s
 		return nil, err
 	}
 	if err := n.build(); err != nil {
-		return nil, errors.Join(err, n.end())
+		return nil, errors.Join(err, n.sendRemaining())
 	}
 	return n, nil
 }
 
-// end sends the statistics and spans that wait.
-func (n *Node) end() error {
+// sendRemaining sends the statistics and spans that wait.
+func (n *Node) sendRemaining() error {
 	err := n.sinks.end()
 	if n.trace != nil {
-		n.trace.end()
+		n.trace.sendRemaining()
 	}
 	return err
 }
@@ -125,9 +125,9 @@ func (n *Node) buildGRPC(calls *methods) error {
 		Delay:       max(n.s.DrainDelay, 0), Drain: drainFor, Workers: grpcserver.DefaultWorkers, Log: n.log,
 	}
 	opt.Undecoded = n.undecoded(faults.New(n.log))
-	opt.Unary = append(opt.Unary, calls.unary)
+	opt.Unary = append(opt.Unary, calls.measureCall)
 	if n.trace != nil {
-		opt.Unary = append(opt.Unary, n.trace.unary)
+		opt.Unary = append(opt.Unary, n.trace.traceCall)
 	}
 	if n.s.GRPCServerUseTLS {
 		files := certfile.Files{
@@ -174,7 +174,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() {
 		end()
 		group.Wait()
-		err = errors.Join(err, n.end())
+		err = errors.Join(err, n.sendRemaining())
 	}()
 	group.Go(func() { n.stats.Run(back, n.s.StatsFlushInterval) })
 	failed := make(chan error, 1)
@@ -195,7 +195,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	counters := store
 	if n.trace != nil {
-		counters = n.trace.store(store)
+		counters = n.trace.traceStore(store)
 	}
 	service := envoy.New(n.serviceOptions(counters))
 	if _, ok := service.LocalCacheStats(); ok {
@@ -222,7 +222,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	return n.serve(ctx, service, failed)
+	return n.listenAndServe(ctx, service, failed)
 }
 
 func (n *Node) serviceOptions(store counter.Store) envoy.Options {
@@ -236,24 +236,24 @@ func (n *Node) serviceOptions(store counter.Store) envoy.Options {
 	}
 }
 
-// serve listens and answers until ctx ends or a listener fails.
-func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan error) error {
+// listenAndServe listens and answers until ctx ends or a listener fails.
+func (n *Node) listenAndServe(ctx context.Context, service *envoy.Service, failed chan error) error {
 	rlsv3.RegisterRateLimitServiceServer(n.grpc, service)
 	json := service.JSON()
 	if n.trace != nil {
-		json = n.trace.web(json)
+		json = n.trace.traceHandler(json)
 	}
 	handlers := paths{"/json": json, "/healthcheck": n.health}
 
-	grpcLn, err := n.listen("gRPC", n.s.GRPCHost, n.s.GRPCPort, n.s.GRPCUDS)
+	grpcLn, err := n.openListener("gRPC", n.s.GRPCHost, n.s.GRPCPort, n.s.GRPCUDS)
 	if err != nil {
 		return fmt.Errorf("gRPC listener: %w", err)
 	}
-	httpLn, err := n.listen("HTTP", n.s.Host, n.s.Port, "")
+	httpLn, err := n.openListener("HTTP", n.s.Host, n.s.Port, "")
 	if err != nil {
 		return errors.Join(fmt.Errorf("HTTP listener: %w", err), grpcLn.Close())
 	}
-	debugLn, debugErr := n.listen("debug", n.s.DebugHost, n.s.DebugPort, "")
+	debugLn, debugErr := n.openListener("debug", n.s.DebugHost, n.s.DebugPort, "")
 	if debugErr != nil {
 		// The node is of use without it.
 		n.log.Error("debug listener failed", "err", debugErr)
@@ -278,7 +278,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	case err = <-failed:
 	case err = <-ended:
 	}
-	n.health.set(endHealth, false)
+	n.health.setComponent(endHealth, false)
 	stop()
 	calls.Wait()
 	stopWeb()
@@ -290,10 +290,10 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	return err
 }
 
-// listen listens on host and port, or on the path of a socket, and logs so. Other processes
+// openListener listens on host and port, or on the path of a socket, and logs so. Other processes
 // may listen on the port too: a new one can start before the old one has ended.
-func (n *Node) listen(what, host string, port int, socket string) (net.Listener, error) {
-	network, addr, control := "tcp", net.JoinHostPort(host, strconv.Itoa(port)), shared
+func (n *Node) openListener(what, host string, port int, socket string) (net.Listener, error) {
+	network, addr, control := "tcp", net.JoinHostPort(host, strconv.Itoa(port)), shareAddress
 	if socket != "" {
 		network, addr, control = "unix", socket, nil
 	}

@@ -36,9 +36,9 @@ func newRules(service *envoy.Service, s *settings.Settings, h *health, log *slog
 // First is closed when a set has been taken or refused.
 func (r *Rules) First() <-chan struct{} { return r.first }
 
-// Files takes the rules of files. An error means that the rules before stay.
-func (r *Rules) Files(files []envoy.File) error {
-	return r.countLoad(r.service.Load(files, r.merge))
+// TakeFiles takes the rules of files. An error means that the rules before stay.
+func (r *Rules) TakeFiles(files []envoy.File) error {
+	return r.countLoad(r.service.LoadFiles(files, r.merge))
 }
 
 // Resources takes the rules of xDS resources. An error means that the rules
@@ -59,8 +59,8 @@ func (r *Rules) countLoad(err error) error {
 	if err != nil {
 		r.log.Error("Error loading new configuration: " + err.Error())
 	} else {
-		domains, _ := r.service.Loaded()
-		r.health.set(configHealth, domains > 0)
+		domains, _ := r.service.LoadedDomains()
+		r.health.setComponent(configHealth, domains > 0)
 		r.log.Info("Successfully loaded new configuration", "domains", domains)
 	}
 	r.once.Do(func() { close(r.first) })

@@ -24,7 +24,7 @@ type opener func(ctx context.Context) (store counter.Store, follow func(context.
 
 // storeOpener returns how to open the store that the settings ask for.
 func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.Logger) (opener, error) {
-	switch s.Store(settings.IsSocket) {
+	switch s.ChooseStore(settings.IsSocket) {
 	case settings.StoreMemcache:
 		return memcachedOpener(s, h, scope, log)
 	case settings.StoreRedis:
@@ -32,7 +32,7 @@ func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	}
 	return func(context.Context) (counter.Store, func(context.Context), error) {
 		log.Warn("counters are kept in this process because REDIS_URL is not set")
-		h.set(storeHealth, true)
+		h.setComponent(storeHealth, true)
 		return counter.NewMemory(counter.MemoryOptions{}), nil, nil
 	}, nil
 }
@@ -58,7 +58,7 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 			server.TLS = conf.Clone()
 		}
 		if s.RedisHealthCheck {
-			server.OnConnections = func(active uint64) { h.set(storeHealth, active > 0) }
+			server.OnConnections = func(active uint64) { h.setComponent(storeHealth, active > 0) }
 		}
 		if i == 0 {
 			opt.Server = server
@@ -68,14 +68,14 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	}
 	return func(ctx context.Context) (counter.Store, func(context.Context), error) {
 		var store *counter.Redis
-		err := retry(ctx, s, log, func() (err error) {
+		err := openWithRetry(ctx, s, log, func() (err error) {
 			store, err = counter.OpenRedis(ctx, opt)
 			return err
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		h.set(storeHealth, true)
+		h.setComponent(storeHealth, true)
 		poolStats(scope, s.PerSecond, store)
 		if !s.RedisHealthCheck {
 			return store, nil, nil
@@ -120,9 +120,9 @@ func poolStats(scope *stats.Scope, perSecond bool, store *counter.Redis) {
 	})
 }
 
-// retry calls open until it succeeds, ctx ends, or the time that the settings
+// openWithRetry calls open until it succeeds, ctx ends, or the time that the settings
 // allow is over.
-func retry(ctx context.Context, s *settings.Settings, log *slog.Logger, open func() error) error {
+func openWithRetry(ctx context.Context, s *settings.Settings, log *slog.Logger, open func() error) error {
 	began := time.Now()
 	wait := backoff.Backoff{Min: max(s.RedisStartupInitial, 0), Max: max(s.RedisStartupMax, 0)}
 	for {
@@ -155,7 +155,7 @@ func memcachedOpener(s *settings.Settings, h *health, scope *stats.Scope, log *s
 		}
 	}
 	if s.MemcacheSRV != "" {
-		service, proto, name, err := s.SRV()
+		service, proto, name, err := s.SplitSRV()
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func memcachedOpener(s *settings.Settings, h *health, scope *stats.Scope, log *s
 		if err != nil {
 			return nil, nil, err
 		}
-		h.set(storeHealth, true)
+		h.setComponent(storeHealth, true)
 		memcachedStats(scope.Scope("memcache"), store)
 		return store, nil, nil
 	}, nil

@@ -72,9 +72,9 @@ func newTracing(s *settings.Settings, log *slog.Logger) (*tracing, error) {
 	return t, nil
 }
 
-// end sends what waits, for five seconds at most. A node that has decided all
+// sendRemaining sends what waits, for five seconds at most. A node that has decided all
 // that it was asked has ended well, whatever becomes of its traces.
-func (t *tracing) end() {
+func (t *tracing) sendRemaining() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
@@ -85,8 +85,8 @@ func (t *tracing) end() {
 // maxAttribute bounds the text of a request in a span, in bytes.
 const maxAttribute = 4 << 10
 
-// unary is called around every call.
-func (t *tracing) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// traceCall is called around every call.
+func (t *tracing) traceCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	carrier := propagation.MapCarrier{}
 	for key, values := range md {
@@ -118,8 +118,8 @@ func (t *tracing) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	return res, err
 }
 
-// web is called around every request to /json.
-func (t *tracing) web(next http.Handler) http.Handler {
+// traceHandler is called around every request to /json.
+func (t *tracing) traceHandler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := t.carry.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := t.tracer.Start(ctx, "ShouldRateLimit Execution", trace.WithSpanKind(trace.SpanKindServer))
@@ -128,8 +128,8 @@ func (t *tracing) web(next http.Handler) http.Handler {
 	})
 }
 
-// store returns the store with a span for each of its calls.
-func (t *tracing) store(s counter.Store) counter.Store {
+// traceStore returns the store with a span for each of its calls.
+func (t *tracing) traceStore(s counter.Store) counter.Store {
 	traced := tracedStore{s, t.tracer, "Redis Pipeline Execution"}
 	switch s.(type) {
 	case *counter.Memory:
@@ -156,15 +156,15 @@ type tracedLooker struct {
 
 // Add implements counter.Store.
 func (s tracedStore) Add(ctx context.Context, now int64, hits []counter.Hit) error {
-	return s.span(ctx, hits, func(ctx context.Context) error { return s.Store.Add(ctx, now, hits) })
+	return s.callInSpan(ctx, hits, func(ctx context.Context) error { return s.Store.Add(ctx, now, hits) })
 }
 
 // Look implements counter.Looker.
 func (s tracedLooker) Look(ctx context.Context, now int64, hits []counter.Hit) error {
-	return s.span(ctx, hits, func(ctx context.Context) error { return s.looker.Look(ctx, now, hits) })
+	return s.callInSpan(ctx, hits, func(ctx context.Context) error { return s.looker.Look(ctx, now, hits) })
 }
 
-func (s tracedStore) span(ctx context.Context, hits []counter.Hit, call func(context.Context) error) error {
+func (s tracedStore) callInSpan(ctx context.Context, hits []counter.Hit, call func(context.Context) error) error {
 	perSecond := 0
 	for i := range hits {
 		if hits[i].PerSecond {

@@ -64,7 +64,7 @@ func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (
 	} else {
 		f.watched = f.tree.root
 	}
-	f.watcher = filewatch.New(filewatch.Options{Settle: settle, SettleMost: settleMost, Poll: poll, Counts: f.counts, Name: "runtime", Log: log})
+	f.watcher = filewatch.New(filewatch.Options{Settle: settle, SettleMost: settleMost, Poll: poll, Counts: f.mayChangeRules, Name: "runtime", Log: log})
 	if err := f.watcher.Add(f.watched); err != nil {
 		return nil, errors.Join(fmt.Errorf("unable to watch %s, where rules are to be (RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY): %w", f.watched, err), f.watcher.Close())
 	}
@@ -74,35 +74,35 @@ func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (
 // Run is a ruleSource.
 func (f *fileSource) Run(ctx context.Context, r *Rules) {
 	if f.tree == nil {
-		_ = r.Files(nil) // logged there
+		_ = r.TakeFiles(nil) // logged there
 		return
 	}
 	defer f.watcher.Close()
 	changed, err := true, error(nil)
 	for err == nil {
-		f.look(r, changed)
+		f.lookForRules(r, changed)
 		changed, err = f.watcher.Wait(ctx)
 	}
 }
 
-// counts reports whether an event may have changed the rules.
-func (f *fileSource) counts(ev fsnotify.Event) bool {
+// mayChangeRules reports whether an event may have changed the rules.
+func (f *fileSource) mayChangeRules(ev fsnotify.Event) bool {
 	if f.link != "" {
 		return filepath.Clean(ev.Name) == f.link && ev.Op.Has(fsnotify.Create|fsnotify.Write)
 	}
 	return filepath.Dir(ev.Name) == filepath.Clean(f.watched)
 }
 
-// look reads the rules and gives them: if they have changed, as an event says, or are not as
+// lookForRules reads the rules and gives them: if they have changed, as an event says, or are not as
 // they were seen. Refused ones are logged by the taker.
-func (f *fileSource) look(r *Rules, changed bool) {
+func (f *fileSource) lookForRules(r *Rules, changed bool) {
 	if !changed {
 		// A directory that was replaced has lost its watch.
 		if err := f.watcher.Add(f.watched); err != nil {
 			f.log.Warn("runtime watch error", "err", err)
 		}
 	}
-	found := f.tree.read()
+	found := f.tree.readFiles()
 	files := found.files()
 	state, ok := f.stateOf(files), len(found.failures) == 0
 	if f.link != "" {
@@ -110,8 +110,8 @@ func (f *fileSource) look(r *Rules, changed bool) {
 	}
 	if changed || ok && state != f.seen {
 		f.seen = state
-		f.tree.count(found)
-		_ = r.Files(files)
+		f.tree.countReading(found)
+		_ = r.TakeFiles(files)
 	}
 }
 

@@ -52,7 +52,7 @@ func put(t *testing.T, path, text string) {
 // The start waits for a first set of rules, good or bad, from files or over xDS.
 func TestFirstSetThatIsBadEndsTheWait(t *testing.T) {
 	for name, load := range map[string]func(r *Rules) error{
-		"files": func(r *Rules) error { return r.Files([]envoy.File{{Name: "bad", Content: []byte("domain: ''")}}) },
+		"files": func(r *Rules) error { return r.TakeFiles([]envoy.File{{Name: "bad", Content: []byte("domain: ''")}}) },
 		"xDS":   func(r *Rules) error { return r.Resources([]*rlsconfv3.RateLimitConfig{{Name: "bad"}}) },
 	} {
 		_, rules := source(t, t.TempDir(), nil)
@@ -94,7 +94,7 @@ func TestLostEvents(t *testing.T) {
 	}
 	// The second is heard once the first has been dealt with.
 	f.watcher.Notify.Errors <- errors.New("queue overflow")
-	if n, _ := rules.service.Loaded(); n != 2 {
+	if n, _ := rules.service.LoadedDomains(); n != 2 {
 		t.Errorf("%d domains, want 2", n)
 	}
 }
@@ -106,19 +106,19 @@ func TestStateOfWhatCannotBeRead(t *testing.T) {
 	put(t, filepath.Join(root, "config/a.yaml"), "domain: a")
 	f, rules := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	defer f.watcher.Close()
-	f.look(rules, true)
-	f.look(rules, false)
+	f.lookForRules(rules, true)
+	f.lookForRules(rules, false)
 	if got := f.tree.attempts.Value(); got != 1 {
 		t.Errorf("what has not changed was loaded %d times", got)
 	}
 	if err := os.Rename(filepath.Join(root, "config"), filepath.Join(root, "away")); err != nil {
 		t.Fatal(err)
 	}
-	f.look(rules, false)
+	f.lookForRules(rules, false)
 	if got := f.tree.attempts.Value() + f.tree.failures.Value(); got != 1 {
 		t.Error("what cannot be read is taken for a change")
 	}
-	if n, _ := rules.service.Loaded(); n != 1 {
+	if n, _ := rules.service.LoadedDomains(); n != 1 {
 		t.Errorf("%d domains, want the one there was", n)
 	}
 }

@@ -54,7 +54,7 @@ const proxyAdvice = "have the load balancer send no PROXY header: weir ratelimit
 func serveWeb(ctx context.Context, ln net.Listener, h http.Handler, writeTimeout time.Duration, log *slog.Logger) error {
 	const idleTimeout = 5 * time.Minute
 	srv := &http.Server{
-		Handler:           listen.Guard(h),
+		Handler:           listen.GuardEvicted(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      writeTimeout,

@@ -133,8 +133,8 @@ func WarnOfEvadable(log *slog.Logger, routes *identity.Routes) {
 	}
 }
 
-// Trusts reports whether the peer of q is one of the trusted proxies.
-func (a *Authorizer) Trusts(q *Question) bool { return a.opt.Identity.Trusts(q.Peer) }
+// TrustsPeer reports whether the peer of q is one of the trusted proxies.
+func (a *Authorizer) TrustsPeer(q *Question) bool { return a.opt.Identity.Trusts(q.Peer) }
 
 // Report logs that a question could not be answered, unless something was
 // logged this second.

@@ -109,7 +109,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	if q.Peek {
 		req.Verb = weir.Peek
 	}
-	return a.decide(ctx, w, q, life, v)
+	return a.askLimits(ctx, w, q, life, v)
 }
 
 func routeName(r *identity.Route) string {
@@ -152,14 +152,14 @@ func (a *Authorizer) unreadable(w http.ResponseWriter, q *Question, v Verdict, e
 	return v
 }
 
-// decide asks the limits.
-func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Question, life *admit.Admission, v Verdict) Verdict {
+// askLimits asks the limits.
+func (a *Authorizer) askLimits(ctx context.Context, w http.ResponseWriter, q *Question, life *admit.Admission, v Verdict) Verdict {
 	req, decide := &life.Req, life.Decide
 	if q.Peek {
-		decide = life.Look
+		decide = life.DecidePeek
 	}
 	d, err := decide(ctx)
-	if misfit := misfit(req.Ops()); misfit != nil {
+	if misfit := findMisfit(req.Ops()); misfit != nil {
 		if err == nil {
 			life.Cancel(ctx)
 		}
@@ -170,11 +170,11 @@ func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	}
 	v.Decision, v.Soft, v.Degraded = d, req.Soft(), d.Degraded()
 	if !d.Allowed() {
-		return a.refuse(w, q, req, v)
+		return a.refuseRequest(w, q, req, v)
 	}
-	if life.Wait(ctx) != nil {
+	if life.AwaitDelay(ctx) != nil {
 		v.Decision.RetryAfter = time.Second
-		return a.refuse(w, q, req, v)
+		return a.refuseRequest(w, q, req, v)
 	}
 	if d.Limit != nil {
 		a.opt.Answer.Header(w.Header(), req.Ops(), d, admit.DecidedAt(req.Ops()))
@@ -183,9 +183,9 @@ func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	return v
 }
 
-// misfit says which of ops cannot be asked by whoever does not tell how a
+// findMisfit says which of ops cannot be asked by whoever does not tell how a
 // request ends, nil for none.
-func misfit(ops []weir.Op) error {
+func findMisfit(ops []weir.Op) error {
 	for i := range ops {
 		l := ops[i].Limit
 		switch {
@@ -221,8 +221,8 @@ func (a *Authorizer) undecided(w http.ResponseWriter, q *Question, v Verdict, wh
 	return v
 }
 
-// refuse answers a request that the limits refuse, as v says.
-func (a *Authorizer) refuse(w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
+// refuseRequest answers a request that the limits refuse, as v says.
+func (a *Authorizer) refuseRequest(w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
 	why := answer.OverLimit
 	if a.opt.Shed != nil {
 		if _, ok := a.opt.Shed.Refused(req.Ops(), v.Decision); ok {

@@ -44,8 +44,8 @@ func (a *headerFields) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// status returns the error of the call for an answer that is none.
-func (a *headerFields) status() error {
+// callError returns the error of the call for an answer that is none.
+func (a *headerFields) callError() error {
 	if a.code == http.StatusServiceUnavailable {
 		return status.Error(codes.Unavailable, "the limiter's store did not answer")
 	}
@@ -60,24 +60,24 @@ func (a *headerFields) response(v authorize.Verdict) *authv3.CheckResponse {
 		out.HttpResponse = &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{
 			ResponseHeadersToAdd: options(a.header, true)}}
 	case authorize.Undecided:
-		out.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: a.denied()}
+		out.HttpResponse = &authv3.CheckResponse_ErrorResponse{ErrorResponse: a.deniedResponse()}
 	default:
-		out.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: a.denied()}
+		out.HttpResponse = &authv3.CheckResponse_DeniedResponse{DeniedResponse: a.deniedResponse()}
 	}
 	return out
 }
 
-func (a *headerFields) denied() *authv3.DeniedHttpResponse {
+func (a *headerFields) deniedResponse() *authv3.DeniedHttpResponse {
 	return &authv3.DeniedHttpResponse{
-		Status:  &typev3.HttpStatus{Code: code(a.code)},
+		Status:  &typev3.HttpStatus{Code: envoyStatus(a.code)},
 		Headers: options(a.header, false),
 		Body:    strings.ToValidUTF8(string(a.body), "\uFFFD"),
 	}
 }
 
-// code returns a status as Envoy knows it. It takes a response with another one
+// envoyStatus returns a status as Envoy knows it. It takes a response with another one
 // for broken, so that 4xx which have no name become 429, 5xx 503.
-func code(status int) typev3.StatusCode {
+func envoyStatus(status int) typev3.StatusCode {
 	switch _, named := typev3.StatusCode_name[int32(status)]; {
 	case named:
 		return typev3.StatusCode(status)

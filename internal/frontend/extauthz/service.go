@@ -99,7 +99,7 @@ func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.C
 	var a headerFields
 	v := s.auth.Decide(ctx, &a, q)
 	if v.Outcome == authorize.Undecided && !facts {
-		return nil, a.status()
+		return nil, a.callError()
 	}
 	return a.response(v), nil
 }
@@ -127,7 +127,7 @@ const maxExtensions = 16
 // question reads what Envoy asks, and whether errors are told in the response.
 func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, facts bool, err error) {
 	q = &authorize.Question{}
-	if q.Peer, err = peer(at.GetSource()); err != nil {
+	if q.Peer, err = peerAddress(at.GetSource()); err != nil {
 		return nil, false, err
 	}
 	ext := at.GetContextExtensions()
@@ -150,14 +150,14 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 		}
 	}
 	if q.Status != 0 {
-		q.Status = int(code(q.Status)) // what the document says, too
+		q.Status = int(envoyStatus(q.Status)) // what the document says, too
 	}
 	h := at.GetRequest().GetHttp()
 	if h == nil {
 		q.Connection = true // the network filter asks once for each
 		return q, facts, nil
 	}
-	q.Method, q.Host, q.Header, q.Carried = h.GetMethod(), h.GetHost(), header(h), true
+	q.Method, q.Host, q.Header, q.Carried = h.GetMethod(), h.GetHost(), requestHeader(h), true
 	q.Path, q.Query, _ = strings.Cut(h.GetPath(), "?")
 	return q, facts, nil
 }
@@ -165,9 +165,9 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 // errNoSource says that Envoy does not tell whose request it is.
 var errNoSource = errors.New("attributes.source has no address: everybody would be one client")
 
-// peer returns the other end of Envoy's connection, the zero Addr for one on a
+// peerAddress returns the other end of Envoy's connection, the zero Addr for one on a
 // Unix socket.
-func peer(p *authv3.AttributeContext_Peer) (netip.Addr, error) {
+func peerAddress(p *authv3.AttributeContext_Peer) (netip.Addr, error) {
 	switch a := p.GetAddress().GetAddress().(type) {
 	case *corev3.Address_SocketAddress:
 		addr, err := netip.ParseAddr(a.SocketAddress.GetAddress())
@@ -181,10 +181,10 @@ func peer(p *authv3.AttributeContext_Peer) (netip.Addr, error) {
 	return netip.Addr{}, errNoSource
 }
 
-// header returns the header fields of a request, in either form that Envoy sends
+// requestHeader returns the header fields of a request, in either form that Envoy sends
 // them in. Its pseudo fields, such as :path, are among them, where no source of
 // identity can name them.
-func header(h *authv3.AttributeContext_HttpRequest) http.Header {
+func requestHeader(h *authv3.AttributeContext_HttpRequest) http.Header {
 	if raw := h.GetHeaderMap().GetHeaders(); len(raw) > 0 { // encode_raw_headers
 		out := make(http.Header, len(raw))
 		for _, f := range raw {

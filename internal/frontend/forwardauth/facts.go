@@ -45,11 +45,11 @@ var (
 // original is what a family says of a request.
 type original struct{ method, target, host string }
 
-// read returns what the fields of f in h say, and whether there is a URI among
+// readFields returns what the fields of f in h say, and whether there is a URI among
 // them.
-func (f *family) read(h http.Header) (t original, found bool, err error) {
+func (f *family) readFields(h http.Header) (t original, found bool, err error) {
 	for _, name := range f.uris {
-		line, err := only(h, name)
+		line, err := singleLine(h, name)
 		if err != nil {
 			return t, true, err
 		}
@@ -70,14 +70,14 @@ func (f *family) read(h http.Header) (t original, found bool, err error) {
 	if !found {
 		return t, false, nil
 	}
-	if t.method, err = only(h, f.method); err != nil {
+	if t.method, err = singleLine(h, f.method); err != nil {
 		return t, true, err
 	}
 	if t.method == "" {
 		return t, true, errNoMethod
 	}
 	if f.host != "" {
-		host, err := only(h, f.host)
+		host, err := singleLine(h, f.host)
 		if err != nil {
 			return t, true, err
 		}
@@ -86,9 +86,9 @@ func (f *family) read(h http.Header) (t original, found bool, err error) {
 	return t, true, nil
 }
 
-// only returns the one line of a field, empty if there is none. Of two one is
+// singleLine returns the one line of a field, empty if there is none. Of two one is
 // somebody else's.
-func only(h http.Header, name string) (string, error) {
+func singleLine(h http.Header, name string) (string, error) {
 	switch lines := h[name]; len(lines) {
 	case 0:
 		return "", nil
@@ -127,7 +127,7 @@ func factsOfFields(r *http.Request, from *family) (identity.Facts, error) {
 		if from != nil && from != f {
 			continue
 		}
-		one, here, err := f.read(r.Header)
+		one, here, err := f.readFields(r.Header)
 		switch {
 		case err != nil:
 			return identity.Facts{}, err
@@ -148,12 +148,12 @@ func factsOfFields(r *http.Request, from *family) (identity.Facts, error) {
 // factsOf returns the facts of a request whose header is r's.
 func factsOf(r *http.Request, t original) identity.Facts {
 	path, query, _ := strings.Cut(t.target, "?")
-	return identity.Facts{Peer: peer(r), Method: t.method, Host: t.host, Path: path, Query: query, Header: r.Header}
+	return identity.Facts{Peer: peerAddress(r), Method: t.method, Host: t.host, Path: path, Query: query, Header: r.Header}
 }
 
-// peer returns the other end of the connection, the zero Addr for one without an
+// peerAddress returns the other end of the connection, the zero Addr for one without an
 // address.
-func peer(r *http.Request) netip.Addr {
+func peerAddress(r *http.Request) netip.Addr {
 	ap, _ := netip.ParseAddrPort(r.RemoteAddr) // zero with an error
 	return ap.Addr()
 }

@@ -63,15 +63,15 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// Serves reports whether a request target, as net/http has it in RequestURI, is
+// ServesTarget reports whether a request target, as net/http has it in RequestURI, is
 // the handler's.
-func (h *Handler) Serves(target string) bool {
-	_, ok := h.behind(target)
+func (h *Handler) ServesTarget(target string) bool {
+	_, ok := h.cutPrefix(target)
 	return ok
 }
 
-// behind returns what stands behind the prefix in a request target.
-func (h *Handler) behind(target string) (string, bool) {
+// cutPrefix returns what stands behind the prefix in a request target.
+func (h *Handler) cutPrefix(target string) (string, bool) {
 	if target == "" {
 		return "", false
 	}
@@ -92,7 +92,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// a proxy announces, handing on its client's Content-Length, may never come.
 		w.Header().Set("Connection", "close")
 	}
-	rest, ok := h.behind(r.RequestURI)
+	rest, ok := h.cutPrefix(r.RequestURI)
 	if !ok {
 		answer.Problem{Status: http.StatusNotFound, Detail: "proxies ask at " + h.opt.Prefix}.Write(w)
 		return
@@ -119,12 +119,12 @@ var noStore, zero = []string{"no-store"}, []string{"0"}
 // question reads what r asks. rest is what stands behind the prefix.
 func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, error) {
 	q := &authorize.Question{}
-	q.Peer = peer(r)
-	if !h.auth.Trusts(q) {
-		return nil, fmt.Errorf("%s is not a trusted proxy: list it in identity.proxies.trusted (--trusted-proxies)", who(r))
+	q.Peer = peerAddress(r)
+	if !h.auth.TrustsPeer(q) {
+		return nil, fmt.Errorf("%s is not a trusted proxy: list it in identity.proxies.trusted (--trusted-proxies)", describePeer(r))
 	}
-	text, target := split(rest)
-	p, err := h.parse(text)
+	text, target := splitParameters(rest)
+	p, err := h.parseParameters(text)
 	switch {
 	case err != nil:
 	case target == "" || target[0] == '?':
@@ -146,17 +146,17 @@ func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, e
 	return q, nil
 }
 
-// who names the peer of r for a person.
-func who(r *http.Request) string {
-	if p := peer(r); p.IsValid() {
+// describePeer names the peer of r for a person.
+func describePeer(r *http.Request) string {
+	if p := peerAddress(r); p.IsValid() {
 		return p.Unmap().WithZone("").String()
 	}
 	return "whoever is on this Unix socket"
 }
 
-// split takes what stands behind the prefix apart: parameters; the target of the
+// splitParameters takes what stands behind the prefix apart: parameters; the target of the
 // request that is asked about, a query alone where header fields tell of it.
-func split(rest string) (text, target string) {
+func splitParameters(rest string) (text, target string) {
 	if rest == "" || rest[0] != ':' {
 		return "", rest
 	}

@@ -218,7 +218,7 @@ func TestUnclearQuestions(t *testing.T) {
 		t.Errorf("elsewhere: %d", got.Code)
 	}
 	for _, target := range []string{"/authx", "/aut", "", "/", "auth", "x://h/auth"} {
-		if d.Serves(target) {
+		if d.ServesTarget(target) {
 			t.Errorf("serves %q", target)
 		}
 	}

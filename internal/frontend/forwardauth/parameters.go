@@ -29,9 +29,9 @@ const maxParameters = 1024
 //	      400 where they differ
 func Parameters() []string { return append(authorize.ParameterNames(), "from") }
 
-// parse reads parameters as they stand behind the colon, joined by &, escaped as
+// parseParameters reads parameters as they stand behind the colon, joined by &, escaped as
 // in a query.
-func (h *Handler) parse(text string) (p parameters, err error) {
+func (h *Handler) parseParameters(text string) (p parameters, err error) {
 	if text == "" {
 		return p, nil
 	}

@@ -22,9 +22,9 @@ type Asked struct {
 	Problem *answer.Problem
 }
 
-// Ask tells c the request and fills req, which is empty, with what ServeHTTP has the limits
+// FillRequest tells c the request and fills req, which is empty, with what ServeHTTP has the limits
 // decide, and decides nothing. What it fills in is valid until c is released.
-func (g *Gateway) Ask(req *weir.Request, r *http.Request, c *identity.Caller) Asked {
+func (g *Gateway) FillRequest(req *weir.Request, r *http.Request, c *identity.Caller) Asked {
 	to, p := g.receive(r, c)
 	a := Asked{Route: to.route, Problem: p}
 	if p != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Names of header fields are in the lists below as variables have them, with
-// dashes: see fold.
+// dashes: see appendFolded.
 
 // claims are the fields by which a request says of itself what Weir finds out, and
 // what upstreams that believe them would take from anybody: whose address it is
@@ -131,26 +131,26 @@ func (g *Gateway) isClaim(key string, trusted bool) bool {
 		return false
 	}
 	var buf [64]byte // longer than any name of the lists
-	name, spelt := fold(buf[:0], key)
+	name, spelt := appendFolded(buf[:0], key)
 	claim, login := hearsay(name)
 	login = verified[string(name)] || login || slices.ContainsFunc(verifiedPrefixes, func(p string) bool { return hasPrefix(name, p) })
 	claim = claims[string(name)] || claim && !verified[string(name)]
 	drop := claim || login && !(trusted && spelt)
 	if !trusted && len(g.opt.ClientFields) > 0 {
-		listed, rest := g.lists(name)
+		listed, rest := g.listsField(name)
 		drop = !listed && (drop || !rest)
 	}
 	return drop || hasPrefix(name, "x-forwarded-") || string(name) == "forwarded" || g.header != "" && identity.SameField(key, g.header) ||
 		slices.ContainsFunc(g.believed, func(b string) bool { return identity.SameField(key, b) })
 }
 
-// lists reports whether Options.ClientFields has the name, and whether it has a star
+// listsField reports whether Options.ClientFields has the name, and whether it has a star
 // alone, for all that is no claim.
-func (g *Gateway) lists(name []byte) (listed, rest bool) {
+func (g *Gateway) listsField(name []byte) (listed, rest bool) {
 	var buf [64]byte
 	for _, f := range g.opt.ClientFields {
 		prefix, star := strings.CutSuffix(f, "*")
-		one, _ := fold(buf[:0], prefix)
+		one, _ := appendFolded(buf[:0], prefix)
 		switch {
 		case prefix == "":
 			rest = true
@@ -165,10 +165,10 @@ func hasPrefix(name []byte, prefix string) bool {
 	return len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix
 }
 
-// fold appends the name of a field to b, up to its capacity, as servers have it
+// appendFolded appends the name of a field to b, up to its capacity, as servers have it
 // that hand fields on as variables: in one case, and one character for all that
 // are neither letters nor digits. spelt: that was a dash everywhere.
-func fold(b []byte, key string) (name []byte, spelt bool) {
+func appendFolded(b []byte, key string) (name []byte, spelt bool) {
 	spelt = true
 	for i := 0; i < len(key) && len(b) < cap(b); i++ {
 		c := key[i]

@@ -43,9 +43,9 @@ func (b *consumed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ends reports whether the connection must end with an answer that is begun
+// endsConnection reports whether the connection must end with an answer that is begun
 // now, because it is not known whether the rest of the body can be read.
-func (b *consumed) ends() bool {
+func (b *consumed) endsConnection() bool {
 	return !b.whole.Load() && (b.length < 0 || b.expected || b.length-b.n.Load() > maxRest)
 }
 
@@ -88,10 +88,10 @@ func (b *stoppable) Close() error {
 	return nil
 }
 
-// stop waits for the read that is under way, if there is one, and lets no other
+// stopReading waits for the read that is under way, if there is one, and lets no other
 // begin. Who waits for the client is woken, which breaks the body: only after a while
 // where the client is to hear why nobody wants it.
-func (b *stoppable) stop(w http.ResponseWriter, status int) {
+func (b *stoppable) stopReading(w http.ResponseWriter, status int) {
 	if b.stopped.Store(true); b.whole.Load() {
 		return
 	}
@@ -117,16 +117,16 @@ const (
 	wakeTime   = 2 * time.Second
 )
 
-// finish reads the rest of the body once w is answered: all of it for the sake
+// readRest reads the rest of the body once w is answered: all of it for the sake
 // of the connection, or a part for the sake of the answer.
-func (b *consumed) finish(w http.ResponseWriter) {
+func (b *consumed) readRest(w http.ResponseWriter) {
 	if b.whole.Load() || b.expected {
 		return
 	}
 	// What goes wrong here goes wrong for net/http again, which tells nobody.
 	rc := http.NewResponseController(w)
 	_ = rc.Flush()
-	if !b.ends() {
+	if !b.endsConnection() {
 		_, _ = io.Copy(io.Discard, b)
 		return
 	}
@@ -135,19 +135,19 @@ func (b *consumed) finish(w http.ResponseWriter) {
 	}
 }
 
-// refuse answers a request whose body is not wanted.
-func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
+// refuseRequest answers a request whose body is not wanted.
+func refuseRequest(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 {
 		p.Write(answer.ForCall(w, r))
 		return
 	}
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	b := newConsumed(r)
-	if b.ends() {
+	if b.endsConnection() {
 		w.Header().Set("Connection", "close")
 	}
 	p.Write(w)
-	b.finish(w)
+	b.readRest(w)
 }
 
 // incoming is a request's body that tells whether it is the client's fault that

@@ -16,7 +16,7 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	tr := tripOf(p.In)
 	u := p.Out.URL
 	u.Scheme, u.Host = tr.t.scheme, tr.t.Upstream.Host
-	setPath(u, tr.t.base+tr.t.path(tr.caller))
+	setPath(u, tr.t.base+tr.t.upstreamPath(tr.caller))
 	// As it came: nothing here changes the query, so no two readers can differ.
 	u.RawQuery = p.In.URL.RawQuery
 	if !tr.t.PreserveHost {
@@ -39,10 +39,10 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	g.setForwarded(p, tr.caller)
 }
 
-// path returns the path for the upstream, beginning with a slash: as the client wrote
+// upstreamPath returns the path for the upstream, beginning with a slash: as the client wrote
 // it, without the segments of the prefix if it has them. Where a prefix is cut or put
 // before it, the path was read, and leads nowhere else.
-func (t *target) path(c *identity.Caller) string {
+func (t *target) upstreamPath(c *identity.Caller) string {
 	sent := c.SentPath()
 	if t.prefix == "" {
 		return sent
@@ -128,7 +128,7 @@ func setPath(u *url.URL, raw string) {
 // said, and the peer.
 func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 	in, out := p.In.Header, p.Out.Header
-	peer, proto := nodeOf(c.Peer()), "http"
+	peer, proto := formatAddress(c.Peer()), "http"
 	if p.In.TLS != nil {
 		proto = "https"
 	}
@@ -146,17 +146,17 @@ func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 	case "X-Forwarded-For":
 		prior = strings.Join(in["X-Forwarded-For"], ", ")
 	case "Forwarded":
-		element := "for=" + quoteNode(c.Peer()) + ";host=" + quoted(host) + ";proto=" + proto
+		element := "for=" + quoteNode(c.Peer()) + ";host=" + quoteString(host) + ";proto=" + proto
 		before := strings.Join(in["Forwarded"], ", ")
 		if openQuote(before) { // it would swallow what follows
 			before = ""
 		}
-		out["Forwarded"] = []string{join(before, element)}
+		out["Forwarded"] = []string{joinLists(before, element)}
 	}
-	if client := nodeOf(c.Address()); prior == "" && client != peer {
+	if client := formatAddress(c.Address()); prior == "" && client != peer {
 		prior = client
 	}
-	out["X-Forwarded-For"] = []string{join(prior, peer)}
+	out["X-Forwarded-For"] = []string{joinLists(prior, peer)}
 	// The proxy nearest to the client knows what the client asked for.
 	for _, f := range []struct{ key, own string }{{"X-Forwarded-Host", host}, {"X-Forwarded-Proto", proto}, {"X-Forwarded-Port", ""}} {
 		switch lines := in[f.key]; {
@@ -182,8 +182,8 @@ func openQuote(s string) bool {
 	return in
 }
 
-// join joins two lists of a header.
-func join(a, b string) string {
+// joinLists joins two lists of a header.
+func joinLists(a, b string) string {
 	switch {
 	case a == "":
 		return b
@@ -193,8 +193,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// nodeOf writes an address, "" for none.
-func nodeOf(a netip.Addr) string {
+// formatAddress writes an address, "" for none.
+func formatAddress(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
 	}
@@ -212,7 +212,7 @@ func quoteNode(a netip.Addr) string {
 	return a.String()
 }
 
-// quoted writes a quoted string of RFC 9110 §5.6.4.
-func quoted(s string) string {
+// quoteString writes a quoted string of RFC 9110 §5.6.4.
+func quoteString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

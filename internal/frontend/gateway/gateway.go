@@ -93,7 +93,7 @@ func New(opt Options) (*Gateway, error) {
 		return nil, errors.New("gateway: half closed must not be negative")
 	}
 	for _, f := range opt.ClientFields {
-		if name, _ := fold(make([]byte, 0, 64), f); f == "" || string(name) == "forwarded" || hasPrefix(name, "x-forwarded") {
+		if name, _ := appendFolded(make([]byte, 0, 64), f); f == "" || string(name) == "forwarded" || hasPrefix(name, "x-forwarded") {
 			return nil, fmt.Errorf("gateway: client fields: %q is what the gateway says of a request; list the proxy in identity.proxies.trusted instead", f)
 		}
 	}
@@ -143,7 +143,7 @@ func (g *Gateway) compile() (err error) {
 	for i := range g.opt.Routes {
 		rt := g.opt.Routes[i]
 		plans[i] = rt.Route
-		rt.Forward = rt.Forward.over(g.opt.Default)
+		rt.Forward = rt.Forward.withDefaults(g.opt.Default)
 		t, err := g.newTarget(&rt, ts)
 		if err != nil {
 			return fmt.Errorf("%w, in route %d", err, i+1)
@@ -163,7 +163,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.Release()
 	a, p := g.receive(r, c)
 	if p != nil {
-		refuse(w, r, p)
+		refuseRequest(w, r, p)
 		return
 	}
 	tr := &trip{g: g, t: a.target, caller: c}
@@ -174,7 +174,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	tr.forward(w, r)
 	if tr.reply.body != nil {
-		tr.reply.body.finish(w)
+		tr.reply.body.readRest(w)
 	}
 }
 
@@ -193,20 +193,20 @@ func (g *Gateway) receive(r *http.Request, c *identity.Caller) (course, *answer.
 	if r.Method == http.MethodConnect || r.URL.Path == "*" || c.SentPath()[0] != '/' || !isClear(r) {
 		return course{route: -1}, &answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}
 	}
-	a, p := g.find(c)
+	a, p := g.findCourse(c)
 	if p == nil {
 		p = a.target.refuses(r)
 	}
 	if p == nil && a.target.prefix != "" {
-		if sent := a.target.path(c); len(sent) > 1 && (sent[1] == '/' || sent[1] == '\\') {
+		if sent := a.target.upstreamPath(c); len(sent) > 1 && (sent[1] == '/' || sent[1] == '\\') {
 			p = &answer.Problem{Status: http.StatusBadRequest, Detail: "behind strip_prefix the path begins with two slashes: some servers find a host there"}
 		}
 	}
 	return a, p
 }
 
-// find returns the course of the request, or why it goes nowhere.
-func (g *Gateway) find(c *identity.Caller) (course, *answer.Problem) {
+// findCourse returns the course of the request, or why it goes nowhere.
+func (g *Gateway) findCourse(c *identity.Caller) (course, *answer.Problem) {
 	a := course{route: -1, target: g.fallback}
 	if g.routes != nil {
 		if a.route = g.routes.Find(c); a.route >= 0 {
@@ -239,9 +239,9 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	var body *stoppable
 	defer func() {
 		if body != nil {
-			body.stop(w, tr.reply.status)
+			body.stopReading(w, tr.reply.status)
 		}
-		tr.reply.end()
+		tr.reply.endUpgrade()
 		if !whole { // it panics, and the connection breaks off
 			tr.status = weir.NoAnswer
 			if tr.reply.broken.Load() || tr.reply.incoming.problem(r.Context()) != nil {
@@ -255,7 +255,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		}
 		tr.visit.Leave(tr.status, tr.reply.Header(), tr.reply.sent.Load())
 	}()
-	ctx, stop := tr.t.within(r.Context(), &tr.reply)
+	ctx, stop := tr.t.withTimeout(r.Context(), &tr.reply)
 	defer stop()
 	tr.Context = ctx
 	// The upstream may begin its answer while the client still sends; over
@@ -275,7 +275,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		body = &stoppable{ReadCloser: r.Body}
 		out.Body = body
 	}
-	tr.t.bound(out)
+	tr.t.boundBody(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)
 	dropTrailers(w.Header())
 	whole = true

@@ -52,7 +52,7 @@ func TestFamilyForwardOver(t *testing.T) {
 		return f
 	}
 	get := func(f Forward, name string) any { return field(&f, name).Interface() }
-	if got := (Forward{}).over(all); got != all {
+	if got := (Forward{}).withDefaults(all); got != all {
 		t.Errorf("a route that says nothing has %+v, want %+v", got, all)
 	}
 	for name, c := range fields {
@@ -62,15 +62,15 @@ func TestFamilyForwardOver(t *testing.T) {
 			if base.Upstream != nil && !c.another {
 				want = get(base, name)
 			}
-			if got := get(base.over(all), name); got != want {
+			if got := get(base.withDefaults(all), name); got != want {
 				t.Errorf("%s left out beside the upstream %v: %v, want %v", name, base.Upstream, got, want)
 			}
 			for _, v := range c.values {
-				if got := get(with(base, name, v).over(all), name); got != v {
+				if got := get(with(base, name, v).withDefaults(all), name); got != v {
 					t.Errorf("%s %v beside the upstream %v: %v", name, v, base.Upstream, got)
 				}
 				// Without a general value the route's holds, and nothing is made up.
-				if got := get(with(base, name, v).over(with(all, name, nil)), name); got != v {
+				if got := get(with(base, name, v).withDefaults(with(all, name, nil)), name); got != v {
 					t.Errorf("%s %v, and nothing in general: %v", name, v, got)
 				}
 			}
@@ -78,8 +78,8 @@ func TestFamilyForwardOver(t *testing.T) {
 				continue
 			}
 			for _, less := range []int64{-1, -1 << 63} {
-				for _, f := range []Forward{base.over(negative(all, name, less)), negative(base, name, less).over(all)} {
-					if err := f.check(); err == nil {
+				for _, f := range []Forward{base.withDefaults(negative(all, name, less)), negative(base, name, less).withDefaults(all)} {
+					if err := f.checkFields(); err == nil {
 						t.Errorf("%s %d is taken, as %v", name, less, get(f, name))
 					}
 				}

@@ -38,10 +38,10 @@ func (r *reply) upgrade(upstream io.ReadWriteCloser, halfClosed time.Duration) i
 	return r.upgraded
 }
 
-// end frees what the answer holds.
-func (r *reply) end() {
+// endUpgrade frees what the answer holds.
+func (r *reply) endUpgrade() {
 	if r.upgraded != nil {
-		r.upgraded.end()
+		r.upgraded.stopTimer()
 	}
 }
 
@@ -56,13 +56,13 @@ func (r *reply) WriteHeader(status int) {
 		// clears the fields with every informational answer.
 		h := r.Header()
 		r.status = status
-		if status != http.StatusSwitchingProtocols { // see modify
+		if status != http.StatusSwitchingProtocols { // see addDecision
 			r.trip.writeFields(h)
 		}
 		if _, ok := h["Content-Type"]; !ok {
 			h["Content-Type"] = nil
 		}
-		if r.body != nil && status != http.StatusSwitchingProtocols && r.body.ends() {
+		if r.body != nil && status != http.StatusSwitchingProtocols && r.body.endsConnection() {
 			h.Set("Connection", "close")
 		}
 	}

@@ -54,10 +54,10 @@ type Forward struct {
 	MaxHeader int64
 }
 
-// over returns f with what it leaves zero taken from d: a route that leaves out a bound, or
+// withDefaults returns f with what it leaves zero taken from d: a route that leaves out a bound, or
 // has zero, keeps the general one, and one that needs a higher bound states it. What belongs
 // to d's upstream is not taken for another.
-func (f Forward) over(d Forward) Forward {
+func (f Forward) withDefaults(d Forward) Forward {
 	if f.Upstream == nil {
 		f.Upstream = d.Upstream
 		if f.Transport == nil {
@@ -74,7 +74,7 @@ func (f Forward) over(d Forward) Forward {
 	return f
 }
 
-func (f *Forward) check() error {
+func (f *Forward) checkFields() error {
 	switch u := f.Upstream; {
 	case u == nil:
 		return errors.New("gateway: no upstream, and none to fall back to")
@@ -104,7 +104,7 @@ type target struct {
 
 func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 	f := rt.Forward
-	if err := f.check(); err != nil {
+	if err := f.checkFields(); err != nil {
 		return nil, err
 	}
 	t := &target{
@@ -135,8 +135,8 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		Rewrite:        g.rewrite,
 		Transport:      t.Transport,
 		BufferPool:     &g.buffers,
-		ModifyResponse: modify,
-		ErrorHandler:   failed,
+		ModifyResponse: addDecision,
+		ErrorHandler:   answerFailure,
 		ErrorLog:       slog.NewLogLogger(g.opt.Log.Handler(), slog.LevelDebug),
 	}
 	return t, nil
@@ -171,8 +171,8 @@ func (t *target) tooLarge() *answer.Problem {
 	}
 }
 
-// bound bounds the body of r, whose length may not be known before.
-func (t *target) bound(r *http.Request) {
+// boundBody bounds the body of r, whose length may not be known before.
+func (t *target) boundBody(r *http.Request) {
 	if t.MaxBody > 0 && r.ContentLength != 0 {
 		r.Body = http.MaxBytesReader(nil, r.Body, t.MaxBody)
 	}
@@ -184,9 +184,9 @@ var (
 	errBroken  = errors.New("the upstream response ended early or timed out")
 )
 
-// within returns ctx with the target's bound on the whole time, which rep ends
+// withTimeout returns ctx with the target's bound on the whole time, which rep ends
 // when the connection speaks another protocol.
-func (t *target) within(ctx context.Context, rep *reply) (context.Context, func()) {
+func (t *target) withTimeout(ctx context.Context, rep *reply) (context.Context, func()) {
 	if t.Timeout == 0 {
 		return ctx, func() {}
 	}
@@ -204,8 +204,8 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 	}
 }
 
-// modify adds the decision to the upstream's answer.
-func modify(res *http.Response) error {
+// addDecision adds the decision to the upstream's answer.
+func addDecision(res *http.Response) error {
 	tr := tripOf(res.Request)
 	tr.t.log.outage.Succeeded()
 	tr.status = res.StatusCode
@@ -237,8 +237,8 @@ func insecure(err error) bool {
 	return cert || alert || header || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// failed answers for an upstream that did not.
-func failed(w http.ResponseWriter, r *http.Request, err error) {
+// answerFailure answers for an upstream that did not.
+func answerFailure(w http.ResponseWriter, r *http.Request, err error) {
 	tr := tripOf(r)
 	tr.status = 0
 	p := &answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream broke off, or what it sent is not HTTP"}

@@ -24,7 +24,7 @@ var (
 // mayTrail reports whether a field of this name may come behind the content.
 func mayTrail(key string) bool {
 	var buf [64]byte
-	name, _ := fold(buf[:0], key)
+	name, _ := appendFolded(buf[:0], key)
 	return trailing[string(name)] || !leading[string(name)] && !slices.ContainsFunc(leadingPrefixes, func(p string) bool { return hasPrefix(name, p) })
 }
 

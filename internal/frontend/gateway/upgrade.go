@@ -49,12 +49,12 @@ func (u *upgraded) halfEnded() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.timer == nil && !u.ended {
-		u.timer = time.AfterFunc(u.halfClosed, u.cut)
+		u.timer = time.AfterFunc(u.halfClosed, u.closeBothEnds)
 	}
 }
 
-// cut closes both ends; whoever copies between them then ends.
-func (u *upgraded) cut() {
+// closeBothEnds closes both ends; whoever copies between them then ends.
+func (u *upgraded) closeBothEnds() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ReadWriteCloser.Close()
@@ -63,8 +63,8 @@ func (u *upgraded) cut() {
 	}
 }
 
-// end stops the timer when all is over.
-func (u *upgraded) end() {
+// stopTimer stops the timer when all is over.
+func (u *upgraded) stopTimer() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ended = true

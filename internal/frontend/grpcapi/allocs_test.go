@@ -31,7 +31,7 @@ func TestBatchAllocatesNothing(t *testing.T) {
 		if err := b.Decode(in); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.answer(context.Background()); err != nil {
+		if err := b.answerChecks(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		b.Sent()

@@ -23,10 +23,10 @@ func checkBatch(srv any, ctx context.Context, read func(any) error, around grpc.
 	switch {
 	case err != nil:
 	case around == nil:
-		err = b.answer(ctx)
+		err = b.answerChecks(ctx)
 	default:
 		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: weirpb.LimitService_CheckBatch_FullMethodName}
-		_, err = around(ctx, b, info, func(ctx context.Context, _ any) (any, error) { return b, b.answer(ctx) })
+		_, err = around(ctx, b, info, func(ctx context.Context, _ any) (any, error) { return b, b.answerChecks(ctx) })
 	}
 	if err != nil {
 		b.Sent()
@@ -99,49 +99,49 @@ func (b *batch) Sent() {
 	}
 }
 
-// answer decides the questions and encodes the answer.
-func (b *batch) answer(ctx context.Context) error {
-	if err := b.ask(); err != nil {
+// answerChecks decides the questions and encodes the answer.
+func (b *batch) answerChecks(ctx context.Context) error {
+	if err := b.makeRequests(); err != nil {
 		return err
 	}
 	s := b.service
-	i, err, undo := admit.DecideAll(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.add(b.reqs[i], d) })
+	i, err, undo := admit.DecideAll(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.addDecision(b.reqs[i], d) })
 	if undo != nil {
 		s.faults.Report("refund failed", undo)
 	}
 	switch {
 	case errors.Is(err, weir.ErrCost):
-		return bad(b.at(i)+"cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
+		return invalidField(b.locateCheck(i)+"cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
 	case errors.Is(err, weir.ErrNoLease):
-		return bad(b.at(i)+"lease", "is missing: a concurrency limit applies; name the unit of work")
+		return invalidField(b.locateCheck(i)+"lease", "is missing: a concurrency limit applies; name the unit of work")
 	case err != nil:
 		return s.undecided(err)
 	}
-	b.out = b.answers.append(b.out[:0])
+	b.out = b.answers.appendResponse(b.out[:0])
 	return nil
 }
 
-// at returns where the i-th check stands in the message.
-func (b *batch) at(i int) string {
+// locateCheck returns where the i-th check stands in the message.
+func (b *batch) locateCheck(i int) string {
 	if b.tabular {
 		return fmt.Sprintf("table: row %d: ", i)
 	}
 	return fmt.Sprintf("checks[%d].", i)
 }
 
-// ask makes the requests.
-func (b *batch) ask() error {
+// makeRequests makes the requests.
+func (b *batch) makeRequests() error {
 	switch {
 	case b.tabular && b.listed > 0:
-		return bad("table", "stands in place of checks, not beside them")
+		return invalidField("table", "stands in place of checks, not beside them")
 	case b.tabular:
 		return b.askTable()
 	case b.listed == 0 || b.listed > checks.MaxRequests:
-		return bad("checks", fmt.Sprintf("must be from 1 to %d", checks.MaxRequests))
+		return invalidField("checks", fmt.Sprintf("must be from 1 to %d", checks.MaxRequests))
 	}
 	for i, c := range b.list.Checks {
-		if f := b.service.fill(b.acquire(), questionOf(c)); f != nil {
-			return f.status(b.at(i))
+		if f := b.service.fillRequest(b.acquire(), questionOf(c)); f != nil {
+			return f.callStatus(b.locateCheck(i))
 		}
 	}
 	return nil
@@ -158,18 +158,18 @@ func (b *batch) askTable() error {
 	t := &b.table
 	k, n := len(t.keys), len(t.values)
 	if k == 0 || k > checks.MaxEntries {
-		return bad("table.keys", fmt.Sprintf("must be from 1 to %d", checks.MaxEntries))
+		return invalidField("table.keys", fmt.Sprintf("must be from 1 to %d", checks.MaxEntries))
 	}
 	rows := n / k
 	switch {
 	case n == 0 || n%k != 0 || rows > checks.MaxRequests:
-		return bad("table.values", fmt.Sprintf("must be as many as keys for each row, and from 1 to %d rows", checks.MaxRequests))
+		return invalidField("table.values", fmt.Sprintf("must be as many as keys for each row, and from 1 to %d rows", checks.MaxRequests))
 	case len(t.costs) > 1 && len(t.costs) != rows:
-		return bad("table.costs", "must be none, one, or as many as rows")
+		return invalidField("table.costs", "must be none, one, or as many as rows")
 	}
 	for i := range t.keys {
 		if f := checkEntry(&weir.Entry{Key: t.keys[i]}); f != nil {
-			return f.status(fmt.Sprintf("table.keys[%d].", i))
+			return f.callStatus(fmt.Sprintf("table.keys[%d].", i))
 		}
 	}
 	for row := range rows {
@@ -192,19 +192,19 @@ func (b *batch) askRow(row int) error {
 	}
 	r := b.acquire()
 	if f := s.head(r, t.domain, cost, priority, t.peek, ""); f != nil {
-		return f.status(b.at(row))
+		return f.callStatus(b.locateCheck(row))
 	}
 	k, from := len(t.keys), len(b.entries)
 	for i, v := range t.values[row*k : (row+1)*k] {
 		if len(v) > checks.MaxValue {
-			return bad(fmt.Sprintf("table.values[%d]", row*k+i), fmt.Sprintf("must have at most %d bytes", checks.MaxValue))
+			return invalidField(fmt.Sprintf("table.values[%d]", row*k+i), fmt.Sprintf("must have at most %d bytes", checks.MaxValue))
 		}
 		b.entries = append(b.entries, weir.Entry{Key: t.keys[i], Value: v})
 	}
 	to := len(b.entries)
 	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:to:to]})
 	if f := s.strictly(r, t.strict); f != nil {
-		return f.status(b.at(row))
+		return f.callStatus(b.locateCheck(row))
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (b *batch) Decode(data mem.Buffer) error {
 			b.listed++
 		case f.Is(2, protowire.BytesType):
 			b.tabular = true
-			return b.table.read(f.Bytes)
+			return b.table.mergeEncoded(f.Bytes)
 		}
 		return nil
 	})
@@ -29,9 +29,9 @@ func (b *batch) Decode(data mem.Buffer) error {
 	return proto.Unmarshal(data.ReadOnlyData(), &b.list)
 }
 
-// read reads a CheckTable on top of what t holds: that is what a second one in
+// mergeEncoded reads a CheckTable on top of what t holds: that is what a second one in
 // the same message means.
-func (t *table) read(p []byte) error {
+func (t *table) mergeEncoded(p []byte) error {
 	return wire.Each(p, func(f wire.Field) (err error) {
 		var s string
 		switch {

@@ -42,32 +42,32 @@ func (c *columns) reset() {
 	c.written, c.limits = always, c.limits[:0]
 }
 
-func (c *columns) add(r *weir.Request, d weir.Decision) {
-	c.flag(colAllowed, d.Allowed())
-	c.number(colRemaining, remaining(d))
-	c.number(colRetryAfter, microsOrNever(d.RetryAfter))
-	c.number(colResetAfter, microsOrNever(d.ResetAfter))
-	c.number(colLimit, int64(c.limitIndex(d.Limit)))
+func (c *columns) addDecision(r *weir.Request, d weir.Decision) {
+	c.appendFlag(colAllowed, d.Allowed())
+	c.appendNumber(colRemaining, remaining(d))
+	c.appendNumber(colRetryAfter, microsOrNever(d.RetryAfter))
+	c.appendNumber(colResetAfter, microsOrNever(d.ResetAfter))
+	c.appendNumber(colLimit, int64(c.limitIndex(d.Limit)))
 	soft, borrowed, delay := false, false, int64(0)
 	if d.Allowed() {
 		soft, borrowed, delay = r.Soft(), r.Borrowed(), microsOrNever(r.Delay())
 	}
-	c.number(colDelay, delay)
-	c.flag(colSoft, soft)
-	c.flag(colBorrowed, borrowed)
+	c.appendNumber(colDelay, delay)
+	c.appendFlag(colSoft, soft)
+	c.appendFlag(colBorrowed, borrowed)
 }
 
-func (c *columns) number(col int, v int64) {
+func (c *columns) appendNumber(col int, v int64) {
 	c.written[col] = c.written[col] || v != 0
 	c.cols[col] = protowire.AppendVarint(c.cols[col], uint64(v))
 }
 
-func (c *columns) flag(col int, v bool) {
+func (c *columns) appendFlag(col int, v bool) {
 	n := int64(0)
 	if v {
 		n = 1
 	}
-	c.number(col, n)
+	c.appendNumber(col, n)
 }
 
 // limitIndex returns the place of l among the limits, counted from 1.
@@ -85,8 +85,8 @@ func (c *columns) limitIndex(l *weir.Limit) int {
 	return len(c.limits)
 }
 
-// append appends the CheckBatchResponse.
-func (c *columns) append(b []byte) []byte {
+// appendResponse appends the CheckBatchResponse.
+func (c *columns) appendResponse(b []byte) []byte {
 	for i := range c.cols {
 		if c.written[i] {
 			b = wire.AppendText(b, protowire.Number(i+1), c.cols[i])
@@ -96,7 +96,7 @@ func (c *columns) append(b []byte) []byte {
 		var at, in int
 		b, at = wire.Begin(b, fieldLimits)
 		b, in = wire.Begin(b, 1)
-		b = wire.AppendText(b, 1, text(l.Name))
+		b = wire.AppendText(b, 1, validText(l.Name))
 		if !l.RefusesAll() {
 			b = wire.AppendVarint(b, 2, uint64(l.Count))
 			b = wire.AppendVarint(b, 3, uint64(l.Burst))

@@ -18,7 +18,7 @@ func decision(r *weir.Request, d weir.Decision) *weirpb.Decision { return decisi
 // decisionOf is decision for ops that are not r's own.
 func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decision {
 	out := &weirpb.Decision{
-		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: remaining(d),
+		Allowed: d.Allowed(), Limit: encodeLimit(d.Limit), Remaining: remaining(d),
 		RetryAfterUs: microsOrNever(d.RetryAfter), ResetAfterUs: microsOrNever(d.ResetAfter), Guarantee: guarantee(r.Guarantee()), Banned: d.Banned(),
 	}
 	out.Repeated, _ = once.IsRepeated(r.Mark) // an error is the call's
@@ -31,7 +31,7 @@ func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decisio
 			continue
 		}
 		out.Limits = append(out.Limits, &weirpb.LimitDecision{
-			Limit: limit(o.Limit), Role: checks.Role(o.Role), Cost: o.Cost, Allowed: o.Decision.Allowed(),
+			Limit: encodeLimit(o.Limit), Role: checks.Role(o.Role), Cost: o.Cost, Allowed: o.Decision.Allowed(),
 			Charged: o.Charged && o.Verb != weir.Refund, Remaining: o.Decision.Remaining,
 			RetryAfterUs: microsOrNever(o.Decision.RetryAfter), ResetAfterUs: microsOrNever(o.Decision.ResetAfter),
 		})
@@ -56,18 +56,18 @@ func microsOrNever(d time.Duration) int64 {
 	return micros.Of(d)
 }
 
-func limit(l *weir.Limit) *weirpb.Limit {
+func encodeLimit(l *weir.Limit) *weirpb.Limit {
 	if l == nil {
 		return nil
 	}
 	if l.RefusesAll() {
-		return &weirpb.Limit{Name: text(l.Name)}
+		return &weirpb.Limit{Name: validText(l.Name)}
 	}
-	return &weirpb.Limit{Name: text(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: micros.Of(l.Period), Algorithm: l.Algorithm.Name()}
+	return &weirpb.Limit{Name: validText(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: micros.Of(l.Period), Algorithm: l.Algorithm.Name()}
 }
 
-// text returns s as a string field can hold it.
-func text(s string) string {
+// validText returns s as a string field can hold it.
+func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}

@@ -33,13 +33,13 @@ type question struct {
 	strict *bool
 }
 
-// ask returns a request from the pool, which the caller recycles, or why there can
+// acquireRequest returns a request from the pool, which the caller recycles, or why there can
 // be none.
-func (s *Service) ask(q *question) (*weir.Request, error) {
+func (s *Service) acquireRequest(q *question) (*weir.Request, error) {
 	req := s.limiter.Acquire()
-	if f := s.fill(req, q); f != nil {
+	if f := s.fillRequest(req, q); f != nil {
 		s.limiter.Recycle(req)
-		return nil, f.status("")
+		return nil, f.callStatus("")
 	}
 	return req, nil
 }
@@ -50,8 +50,8 @@ func questionOf(in *weirpb.CheckRequest) *question {
 		peek: in.GetPeek(), lease: in.GetLease(), key: in.GetIdempotencyKey(), strict: in.Strict}
 }
 
-// fill makes req the request that q asks about.
-func (s *Service) fill(req *weir.Request, q *question) *fault {
+// fillRequest makes req the request that q asks about.
+func (s *Service) fillRequest(req *weir.Request, q *question) *fault {
 	held := checks.ReadLease(q.lease)
 	if held != nil && q.holds {
 		req.Lease, req.Domain, req.Cost, req.Facts = held.Lease, held.Domain, held.Cost, checks.Facts(req)
@@ -84,7 +84,7 @@ func (s *Service) fill(req *weir.Request, q *question) *fault {
 		for _, e := range d.GetEntries() {
 			out.Entries = append(out.Entries, weir.Entry{Key: e.GetKey(), Value: e.GetValue()})
 		}
-		if f := finish(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
+		if f := finishDescriptor(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
 			return &fault{fmt.Sprintf("descriptors[%d].%s", i, f.field), f.detail}
 		}
 		req.Descriptors = append(req.Descriptors, out)
@@ -141,8 +141,8 @@ func (s *Service) head(req *weir.Request, domain string, cost *int64, asked *uin
 
 var costFault = fault{"cost", "must be from 0 to 2^53"}
 
-// finish gives a descriptor its own cost, if it has one, and checks its entries.
-func finish(d *weir.Descriptor, hasCost bool, cost int64) *fault {
+// finishDescriptor gives a descriptor its own cost, if it has one, and checks its entries.
+func finishDescriptor(d *weir.Descriptor, hasCost bool, cost int64) *fault {
 	switch {
 	case hasCost && (cost < 0 || cost > weir.MaxCost):
 		return &costFault
@@ -174,12 +174,12 @@ func checkEntry(e *weir.Entry) *fault {
 // fault is what is wrong with a field of a message.
 type fault struct{ field, detail string }
 
-// status returns f as the status of a call; at is where the message stands that
+// callStatus returns f as the status of a call; at is where the message stands that
 // has the field.
-func (f *fault) status(at string) error { return bad(at+f.field, f.detail) }
+func (f *fault) callStatus(at string) error { return invalidField(at+f.field, f.detail) }
 
-// bad returns the status of a call with a field that is wrong.
-func bad(field, detail string) error {
+// invalidField returns the status of a call with a field that is wrong.
+func invalidField(field, detail string) error {
 	violation := &errdetails.BadRequest_FieldViolation{Field: field, Description: strings.ToUpper(detail[:1]) + detail[1:] + "."}
 	return detailed(codes.InvalidArgument, field+": "+detail, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}})
 }
@@ -197,9 +197,9 @@ func detailed(code codes.Code, text string, detail protoadapt.MessageV1) error {
 func (s *Service) undecided(err error) error {
 	switch {
 	case errors.Is(err, weir.ErrCost):
-		return bad("cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
+		return invalidField("cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
 	case errors.Is(err, weir.ErrNoLease):
-		return bad("lease", "is missing: a concurrency limit applies; name the unit of work, or use Acquire")
+		return invalidField("lease", "is missing: a concurrency limit applies; name the unit of work, or use Acquire")
 	}
 	st, store := grpcstatus.Undecided(err)
 	if store {

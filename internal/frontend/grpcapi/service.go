@@ -93,7 +93,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
 	q := questionOf(in)
 	q.kind = once.Check
-	req, err := s.ask(q)
+	req, err := s.acquireRequest(q)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.C
 
 // Acquire implements weirpb.LimitServiceServer.
 func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weirpb.AcquireResponse, error) {
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
+	req, err := s.acquireRequest(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
 		lease: in.Lease, spends: true, strict: in.Strict})
 	if err != nil {
 		return nil, err
@@ -129,13 +129,13 @@ func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weir
 
 // Renew implements weirpb.LimitServiceServer.
 func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.RenewResponse, error) {
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease,
+	req, err := s.acquireRequest(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease,
 		spends: true, holds: true})
 	if err != nil {
 		return nil, err
 	}
 	defer s.limiter.Recycle(req)
-	ops, d, err := admit.Renew(ctx, s.limiter, req)
+	ops, d, err := admit.RenewPermits(ctx, s.limiter, req)
 	if err != nil {
 		return nil, s.undecided(err)
 	}
@@ -146,7 +146,7 @@ func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.R
 
 // Release implements weirpb.LimitServiceServer.
 func (s *Service) Release(ctx context.Context, in *weirpb.ReleaseRequest) (*weirpb.ReleaseResponse, error) {
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease, holds: true})
+	req, err := s.acquireRequest(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease, holds: true})
 	if err != nil {
 		return nil, err
 	}

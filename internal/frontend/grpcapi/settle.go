@@ -25,7 +25,7 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 	if s.opt.Reserver == nil {
 		return nil, errNoReserver
 	}
-	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict,
+	req, err := s.acquireRequest(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict,
 		key: in.IdempotencyKey, kind: once.Reserve})
 	if err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 func (s *Service) Commit(ctx context.Context, in *weirpb.CommitRequest) (*weirpb.CommitResponse, error) {
 	switch {
 	case in.Actual == nil: // 0 gives everything back
-		return nil, bad("actual", "is missing")
+		return nil, invalidField("actual", "is missing")
 	case *in.Actual < 0 || *in.Actual > weir.MaxCost:
-		return nil, bad("actual", "must be from 0 to 2^53")
+		return nil, invalidField("actual", "must be from 0 to 2^53")
 	}
 	res, err := s.settle(in.Handle, func(r *reserve.Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, *in.Actual) })
 	if err != nil {
@@ -71,9 +71,9 @@ func (s *Service) settle(handle string, by func(*reserve.Reserver) (reserve.Sett
 	case s.opt.Reserver == nil:
 		return reserve.Settlement{}, errNoReserver
 	case handle == "":
-		return reserve.Settlement{}, bad("handle", "is missing")
+		return reserve.Settlement{}, invalidField("handle", "is missing")
 	case len(handle) > reserve.MaxHandle:
-		return reserve.Settlement{}, bad("handle", "is not a handle of this service")
+		return reserve.Settlement{}, invalidField("handle", "is not a handle of this service")
 	}
 	res, err := by(s.opt.Reserver)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) settle(handle string, by func(*reserve.Reserver) (reserve.Sett
 func (s *Service) unsettled(err error, before reserve.Settlement) error {
 	switch {
 	case errors.Is(err, reserve.ErrHandle):
-		return bad("handle", "is not a handle of this service")
+		return invalidField("handle", "is not a handle of this service")
 	case errors.Is(err, reserve.ErrUnavailable), errors.Is(err, weir.ErrMark):
 		s.faults.Report("request undecided", err)
 		return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})

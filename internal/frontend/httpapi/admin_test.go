@@ -331,7 +331,7 @@ func TestOperatorsOnly(t *testing.T) {
 	}
 
 	// On a port of its own and without a token: loopback, asked for as such.
-	admin := httptest.NewServer(open.api.Admin())
+	admin := httptest.NewServer(open.api.AdminHandler())
 	defer admin.Close()
 	if got := status(admin.URL, "/v1/admin/inspect", nil); got != 200 {
 		t.Errorf("from loopback: got %d", got)

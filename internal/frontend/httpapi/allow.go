@@ -24,21 +24,21 @@ const maxTimestamp = 64
 // client that told the time could move its own window, so the store does.
 func readAllow(r *reader) (clientID string) {
 	var seen uint32
-	r.object(func(name []byte) {
+	r.readObject(func(name []byte) {
 		switch string(name) {
 		case "clientId":
-			r.once(&seen, 0)
-			clientID = r.str(1, maxValue)
+			r.refuseRepeat(&seen, 0)
+			clientID = r.readString(1, maxValue)
 		case "timestamp":
-			r.once(&seen, 1)
-			if !r.null() && !isRFC3339(r.str(0, maxTimestamp)) {
-				r.fail("must be a time as RFC 3339 writes it, such as 2023-07-13T07:20:50.52Z")
+			r.refuseRepeat(&seen, 1)
+			if !r.readNull() && !isRFC3339(r.readString(0, maxTimestamp)) {
+				r.failValue("must be a time as RFC 3339 writes it, such as 2023-07-13T07:20:50.52Z")
 			}
 		default:
 			r.unknown("clientId and timestamp")
 		}
 	})
-	r.end()
+	r.expectEnd()
 	if r.err == nil && seen&1 == 0 {
 		r.err = &inputError{"clientId is missing", "#/clientId"}
 	}

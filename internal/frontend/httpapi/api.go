@@ -138,9 +138,9 @@ func New(opt Options) (*API, error) {
 func (a *API) addParts(opt *Options) {
 	answers := &responder{opt.Bodies, opt.BodyTimeout, faults.New(opt.Log)}
 	checks := &queries{answers, opt.Limiter, opt.Domain, opt.Priority, opt.Strict, once.NewCalls()}
-	a.add(routes{"/openapi.json": {"GET": openAPI}})
-	a.add((&decisions{checks}).routes())
-	a.add((&reservations{checks, opt.Reserver}).routes())
+	a.addRoutes(routes{"/openapi.json": {"GET": openAPI}})
+	a.addRoutes((&decisions{checks}).routes())
+	a.addRoutes((&reservations{checks, opt.Reserver}).routes())
 
 	keys := &keys{checks, opt.Rulebook, opt.Overlay, opt.Keyring, opt.Clients, &coverage{opt.Overlay, opt.Domain, opt.EntryForm, opt.IsSent}}
 	overrides := &overrides{keys, opt.Overlay, a.operators}
@@ -157,14 +157,14 @@ func (a *API) addParts(opt *Options) {
 		for path, ms := range part {
 			a.admin[path] = true
 			for m, h := range ms {
-				ms[m] = a.operators.only(needs(hasParts, "this service runs without bans, overrides and modes", h))
+				ms[m] = a.operators.guardHandler(needs(hasParts, "this service runs without bans, overrides and modes", h))
 			}
 		}
-		a.add(part)
+		a.addRoutes(part)
 	}
 }
 
-func (a *API) add(r routes) {
+func (a *API) addRoutes(r routes) {
 	for path, ms := range r {
 		a.paths[path] = true
 		names := slices.Sorted(maps.Keys(ms))
@@ -178,8 +178,8 @@ func (a *API) add(r routes) {
 	}
 }
 
-// Serves reports whether path is one of the API's.
-func (a *API) Serves(path string) bool { return a.paths[path] }
+// ServesPath reports whether path is one of the API's.
+func (a *API) ServesPath(path string) bool { return a.paths[path] }
 
 // Paths returns all paths that the API serves, sorted.
 func (a *API) Paths() []string { return slices.Sorted(maps.Keys(a.paths)) }
@@ -198,9 +198,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// Admin returns a handler of the operators' paths alone, for a port of their
+// AdminHandler returns a handler of the operators' paths alone, for a port of their
 // own. Without a token it answers only to loopback.
-func (a *API) Admin() http.Handler {
+func (a *API) AdminHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.admin[r.URL.Path] {
 			notFound(w, r)

@@ -17,11 +17,11 @@ type auditLog struct {
 }
 
 func (g *auditLog) routes() routes {
-	return routes{"/v1/admin/audit": {"GET": g.responder.gets(g.list)}}
+	return routes{"/v1/admin/audit": {"GET": g.responder.sendsValue(g.listChanges)}}
 }
 
-// list answers GET /v1/admin/audit: what operators changed, the latest first.
-func (g *auditLog) list(r *http.Request) (any, error) {
+// listChanges answers GET /v1/admin/audit: what operators changed, the latest first.
+func (g *auditLog) listChanges(r *http.Request) (any, error) {
 	in, fault := readParams(r, "size", "before", "limit")
 	// Clients of earlier versions call the size limit.
 	size := readNumber(in, &fault, "size", overlay.MaxChanges, readNumber(in, &fault, "limit", overlay.MaxChanges, usualChanges))

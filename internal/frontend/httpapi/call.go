@@ -52,8 +52,8 @@ func callFor(r *http.Request, most int) *call {
 	return calls.Get().(*call)
 }
 
-// size returns how many bytes the buffers of c take.
-func (c *call) size() int {
+// bufferBytes returns how many bytes the buffers of c take.
+func (c *call) bufferBytes() int {
 	const entry = 32 // bytes
 	return cap(c.body) + cap(c.reader.unescaped) + cap(c.out) + entry*cap(c.entries)
 }
@@ -62,7 +62,7 @@ func (c *call) size() int {
 func (c *call) release() {
 	c.share.End()
 	clear(c.entries)
-	switch size := c.size(); {
+	switch size := c.bufferBytes(); {
 	case size <= keepSmall:
 		calls.Put(c)
 	case size <= keepBatch:
@@ -70,9 +70,9 @@ func (c *call) release() {
 	}
 }
 
-// read reads the body, of so many bytes at most, into c and makes c.reader ready for it.
+// readBody reads the body, of so many bytes at most, into c and makes c.reader ready for it.
 // An error is a [problem], or [bodies.ErrNoRoom] where budget has no room for the body.
-func (c *call) read(w http.ResponseWriter, r *http.Request, most int, budget *bodies.Budget, timeout time.Duration) error {
+func (c *call) readBody(w http.ResponseWriter, r *http.Request, most int, budget *bodies.Budget, timeout time.Duration) error {
 	if r.ContentLength > int64(most) {
 		return tooLarge(w, r, most)
 	}
@@ -80,7 +80,7 @@ func (c *call) read(w http.ResponseWriter, r *http.Request, most int, budget *bo
 	// a body takes by other means.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 	c.share = budget.Share()
-	if !c.share.Grow(c.size()) {
+	if !c.share.Grow(c.bufferBytes()) {
 		*c = call{body: make([]byte, 0, 1024), share: c.share}
 	}
 	b := c.body[:0]
@@ -88,7 +88,7 @@ func (c *call) read(w http.ResponseWriter, r *http.Request, most int, budget *bo
 		if len(b) == cap(b) {
 			// Growing keeps the old buffer until it is copied. What is read is
 			// answered in about as many bytes.
-			if !c.share.Grow(max(c.size(), 3*cap(b))) {
+			if !c.share.Grow(max(c.bufferBytes(), 3*cap(b))) {
 				dropBody(w, r)
 				budget.Refuse()
 				return bodies.ErrNoRoom

@@ -55,13 +55,13 @@ func identify(q *query, clients func(name string) []KnownClient) *inputError {
 	case len(names) == 0:
 		return &inputError{fmt.Sprintf("the client is one of the domain %q, not of this", all[0].Domain), "#/domain"}
 	case len(fit) == 0 && q.wholeDomain:
-		return &inputError{"a ban over the domain is by one entry, and the client is known by several: " + overlay.Words(all[0].Entries), "#/client"}
+		return &inputError{"a ban over the domain is by one entry, and the client is known by several: " + overlay.FormatEntries(all[0].Entries), "#/client"}
 	case len(fit) == 0:
-		return &inputError{"is not one that the client is known by; it is known by " + quoted(names), "#/limit"}
+		return &inputError{"is not one that the client is known by; it is known by " + quoteNames(names), "#/limit"}
 	}
 	for _, k := range fit[1:] {
 		if k.Domain != fit[0].Domain || !slices.Equal(k.Entries, fit[0].Entries) {
-			return &inputError{"is missing; the client is known by several limits, say which is meant: " + quoted(names), "#/limit"}
+			return &inputError{"is missing; the client is known by several limits, say which is meant: " + quoteNames(names), "#/limit"}
 		}
 	}
 	req.Domain = fit[0].Domain

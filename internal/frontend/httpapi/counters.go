@@ -21,11 +21,11 @@ type counters struct {
 }
 
 func (n *counters) routes() routes {
-	reset := n.keys.after(mayReason, n.noting("reset", "key reset", n.reset))
+	reset := n.keys.answerAfter(mayReason, n.noting("reset", "key reset", n.resetKey))
 	reset["POST"] = needs(n.keys.keyring != nil, "the store of this service cannot forget single keys", reset["POST"])
 	return routes{
 		"/v1/admin/reset": reset,
-		"/v1/admin/grant": n.keys.after(mayReason|mayUnits|mayKey, n.noting("grant", "units granted", n.grant)),
+		"/v1/admin/grant": n.keys.answerAfter(mayReason|mayUnits|mayKey, n.noting("grant", "units granted", n.grantUnits)),
 	}
 }
 
@@ -34,25 +34,25 @@ func (n *counters) routes() routes {
 func (n *counters) noting(name, what string, do func(r *http.Request, q *query, ops []weir.Op) (after string, err error)) action {
 	return func(r *http.Request, q *query) error {
 		req := q.reqs[0]
-		ops, fault := choose(n.keys.queries.limiter.Match(req), q.limit)
+		ops, fault := chooseOps(n.keys.queries.limiter.Match(req), q.limit)
 		if fault != nil {
 			return n.keys.explain(fault, req)
 		}
-		before := n.left(r.Context(), ops)
+		before := n.unitsLeft(r.Context(), ops)
 		after, err := do(r, q, ops)
 		if q.isRepeated || err != nil && !errors.Is(err, errDegraded) {
 			return err
 		}
-		n.keys.overlay.Audit.Note(r.Context(), what, overlay.Change{Action: name,
-			Subject: overlay.Subject{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[0].Limit.Name}, By: n.operators.name(r), Reason: q.reason, Before: before, After: after})
+		n.keys.overlay.Audit.NoteChanges(r.Context(), what, overlay.Change{Action: name,
+			Subject: overlay.Subject{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[0].Limit.Name}, By: n.operators.nameOperator(r), Reason: q.reason, Before: before, After: after})
 		return err
 	}
 }
 
-// reset forgets the key, and lifts its ban.
-func (n *counters) reset(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
+// resetKey forgets the key, and lifts its ban.
+func (n *counters) resetKey(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
 	if ops[0].Role != weir.Pool { // first, as it tells whether the store answers
-		err = n.overrides.lift(r, q, overlay.Ban)
+		err = n.overrides.liftEntry(r, q, overlay.Ban)
 	}
 	for i := 0; i < len(ops) && err == nil; i++ {
 		if _, err = n.keys.keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit); err != nil {
@@ -62,9 +62,9 @@ func (n *counters) reset(r *http.Request, q *query, ops []weir.Op) (after string
 	return "untouched", err
 }
 
-// grant gives units back to the key, up to untouched. A store that is away gets them when
+// grantUnits gives units back to the key, up to untouched. A store that is away gets them when
 // it is back, or it has them and its answer is lost.
-func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
+func (n *counters) grantUnits(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
 	var refunds []weir.Op
 	for _, o := range ops {
 		switch t := o.Limit.Traits(); {
@@ -97,13 +97,13 @@ func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string
 	if slices.ContainsFunc(refunds, func(o weir.Op) bool { return o.Decision.Degraded() }) {
 		return fmt.Sprintf("%d are given back when the store answers", q.units), &overlay.StoreError{Err: errDegraded, Sent: true}
 	}
-	return fmt.Sprintf("%s, after %d were given back", n.left(r.Context(), ops), q.units), nil
+	return fmt.Sprintf("%s, after %d were given back", n.unitsLeft(r.Context(), ops), q.units), nil
 }
 
 var errDegraded = errors.New("decided without the store")
 
-// left says how many units ops have left, without spending.
-func (n *counters) left(ctx context.Context, ops []weir.Op) string {
+// unitsLeft says how many units ops have left, without spending.
+func (n *counters) unitsLeft(ctx context.Context, ops []weir.Op) string {
 	var peek []weir.Op
 	for _, o := range ops {
 		if o.Role != weir.Ban {

@@ -18,8 +18,8 @@ type coverage struct {
 	isSent    func(keys []string, isAnywhere bool) bool // nil: every key is sent
 }
 
-// form returns the form of e that front ends write in a domain, or why they write none.
-func (v *coverage) form(domain string, e weir.Entry) (string, error) {
+// writtenForm returns the form of e that front ends write in a domain, or why they write none.
+func (v *coverage) writtenForm(domain string, e weir.Entry) (string, error) {
 	if v.entryForm == nil || domain != v.domain {
 		return e.Value, nil // callers are counted by what they send
 	}
@@ -46,7 +46,7 @@ func (v *coverage) countedAll(domain string, es []weir.Entry, isRange bool) []we
 // counted returns the value by which front ends count e. What they write in no form stays
 // as it is, but for a range that is banned over a domain: bits beyond its length say nothing.
 func (v *coverage) counted(domain string, e weir.Entry, isRange bool) string {
-	form, err := v.form(domain, e)
+	form, err := v.writtenForm(domain, e)
 	if err == nil {
 		return form
 	}
@@ -56,9 +56,9 @@ func (v *coverage) counted(domain string, e weir.Entry, isRange bool) string {
 	return e.Value
 }
 
-// unsent says which of the entries of a change no front end sends by itself, so that it
+// findUnsent says which of the entries of a change no front end sends by itself, so that it
 // reaches only who sends them as they are; isRange: ranges are of all that is in them.
-func (v *coverage) unsent(domain string, es []weir.Entry, isRange bool) (out []string) {
+func (v *coverage) findUnsent(domain string, es []weir.Entry, isRange bool) (out []string) {
 	keys := make([]string, len(es))
 	for i, e := range es {
 		keys[i] = e.Key
@@ -71,7 +71,7 @@ func (v *coverage) unsent(domain string, es []weir.Entry, isRange bool) (out []s
 		return []string{fmt.Sprintf("requests that front ends ask about by themselves: they send no %s in domain %s, as no rule or route there reads it", name, domain)}
 	}
 	for _, e := range es {
-		if _, err := v.form(domain, e); err != nil && !(isRange && v.holdsClients(e)) {
+		if _, err := v.writtenForm(domain, e); err != nil && !(isRange && v.holdsClients(e)) {
 			out = append(out, fmt.Sprintf("requests that front ends ask about by themselves: they write no %s %q (%s)", e.Key, e.Value, err))
 		}
 	}
@@ -96,7 +96,7 @@ const maxListed = 8
 // ofKey says what a ban of a key under one limit does not refuse.
 func (v *coverage) ofKey(t overlay.Target) []string {
 	es := t.Entries
-	if n := len(es) - 1; n > 0 && (v.meets(t, es[:n]) || v.meets(t, es[:n], es[n:])) {
+	if n := len(es) - 1; n > 0 && (v.meetsLimit(t, es[:n]) || v.meetsLimit(t, es[:n], es[n:])) {
 		es = es[:n] // the last one names a tier alone, which may stand apart
 	}
 	out := []string{"requests that do not meet this limit under this key: the ban is of the key, not of the client; a ban over the whole domain is of the client"}
@@ -111,9 +111,9 @@ func (v *coverage) ofDomain(domain string, e weir.Entry) []string {
 		"calls of CL.THROTTLE, which name a key and numbers, and no domain")
 }
 
-// meets reports whether a request with descriptors of the entries meets the limit of t
+// meetsLimit reports whether a request with descriptors of the entries meets the limit of t
 // under its key.
-func (v *coverage) meets(t overlay.Target, descriptors ...[]weir.Entry) bool {
+func (v *coverage) meetsLimit(t overlay.Target, descriptors ...[]weir.Entry) bool {
 	r := &weir.Request{Domain: t.Domain}
 	for _, es := range descriptors {
 		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: es})

@@ -16,25 +16,25 @@ type decisions struct{ queries *queries }
 func (d *decisions) routes() routes {
 	const may = mayPeek | mayLease | mayHaveChecks | mayStrict
 	return routes{
-		"/shouldAllowRequest": {"POST": d.queries.responder.reads(maxSmallBody, d.shouldAllow)},
-		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may|mayKey, d.check)},
-		"/v1/peek":            {"POST": d.queries.answers(maxBatchBody, may, d.peek)},
+		"/shouldAllowRequest": {"POST": d.queries.responder.readsBody(maxSmallBody, d.shouldAllow)},
+		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may|mayKey, d.checkRequest)},
+		"/v1/peek":            {"POST": d.queries.answers(maxBatchBody, may, d.peekRequests)},
 		"/v1/acquire":         {"POST": d.queries.answers(maxSmallBody, mayLease|mayStrict|mustSpend|mustNotKey, d.acquire)},
-		"/v1/renew":           {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.renew)},
+		"/v1/renew":           {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.renewLease)},
 		"/v1/release":         {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.release)},
 	}
 }
 
-// peek answers /v1/peek.
-func (d *decisions) peek(c *call, r *http.Request) error {
+// peekRequests answers /v1/peek.
+func (d *decisions) peekRequests(c *call, r *http.Request) error {
 	for _, req := range c.query.reqs {
 		req.Verb = weir.Peek
 	}
-	return d.check(c, r)
+	return d.checkRequest(c, r)
 }
 
-// check answers /v1/check.
-func (d *decisions) check(c *call, r *http.Request) error {
+// checkRequest answers /v1/check.
+func (d *decisions) checkRequest(c *call, r *http.Request) error {
 	if c.query.batch {
 		return d.checkAll(c, r)
 	}
@@ -88,10 +88,10 @@ func (d *decisions) acquire(c *call, r *http.Request) error {
 	return nil
 }
 
-// renew answers /v1/renew.
-func (d *decisions) renew(c *call, r *http.Request) error {
+// renewLease answers /v1/renew.
+func (d *decisions) renewLease(c *call, r *http.Request) error {
 	req := c.query.reqs[0]
-	ops, decision, err := admit.Renew(r.Context(), d.queries.limiter, req)
+	ops, decision, err := admit.RenewPermits(r.Context(), d.queries.limiter, req)
 	if err != nil {
 		return err
 	}

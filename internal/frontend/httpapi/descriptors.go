@@ -9,25 +9,25 @@ import (
 // readDescriptors reads the descriptors of req.
 func (c *call) readDescriptors(req *weir.Request) {
 	r := &c.reader
-	r.array(func(i int) {
+	r.readArray(func(i int) {
 		if i == maxDescriptors {
-			r.fail("at most " + strconv.Itoa(maxDescriptors) + " descriptors")
+			r.failValue("at most " + strconv.Itoa(maxDescriptors) + " descriptors")
 			return
 		}
 		var d weir.Descriptor
 		var seen uint32
-		r.object(func(name []byte) {
+		r.readObject(func(name []byte) {
 			switch string(name) {
 			case "entries":
-				r.once(&seen, 0)
+				r.refuseRepeat(&seen, 0)
 				d.Entries = c.readEntries()
 			case "cost":
-				if r.once(&seen, 1); !r.null() {
+				if r.refuseRepeat(&seen, 1); !r.readNull() {
 					d.Cost = r.integer(0, weir.MaxCost)
 					d.Peek = d.Peek || d.Cost == 0
 				}
 			case "peek":
-				if r.once(&seen, 2); !r.null() {
+				if r.refuseRepeat(&seen, 2); !r.readNull() {
 					d.Peek = r.boolean() || d.Peek
 				}
 			default:
@@ -40,7 +40,7 @@ func (c *call) readDescriptors(req *weir.Request) {
 		req.Descriptors = append(req.Descriptors, d)
 	})
 	if r.err == nil && len(req.Descriptors) == 0 {
-		r.fail("must not be empty")
+		r.failValue("must not be empty")
 	}
 }
 
@@ -50,34 +50,34 @@ func (c *call) readEntries() []weir.Entry {
 	r, from := &c.reader, len(c.entries)
 	add := func(e weir.Entry) {
 		if len(c.entries)-from == maxEntries {
-			r.fail("at most " + strconv.Itoa(maxEntries) + " entries")
+			r.failValue("at most " + strconv.Itoa(maxEntries) + " entries")
 		}
 		c.entries = append(c.entries, e)
 	}
-	if r.space() == '{' {
-		r.object(func(name []byte) {
+	if r.skipSpace() == '{' {
+		r.readObject(func(name []byte) {
 			if len(name) == 0 || len(name) > maxKey {
-				r.fail("the key must have from 1 to " + strconv.Itoa(maxKey) + " bytes")
+				r.failValue("the key must have from 1 to " + strconv.Itoa(maxKey) + " bytes")
 			}
 			for _, e := range c.entries[from:] {
 				if e.Key == string(name) {
-					r.fail("is there twice; write entries as an array to repeat a key")
+					r.failValue("is there twice; write entries as an array to repeat a key")
 				}
 			}
-			add(weir.Entry{Key: alias(name), Value: r.str(0, maxValue)})
+			add(weir.Entry{Key: aliasBytes(name), Value: r.readString(0, maxValue)})
 		})
 	} else {
-		r.array(func(int) {
+		r.readArray(func(int) {
 			var e weir.Entry
 			var seen uint32
-			r.object(func(name []byte) {
+			r.readObject(func(name []byte) {
 				switch string(name) {
 				case "key":
-					r.once(&seen, 0)
-					e.Key = r.str(1, maxKey)
+					r.refuseRepeat(&seen, 0)
+					e.Key = r.readString(1, maxKey)
 				case "value":
-					r.once(&seen, 1)
-					e.Value = r.str(0, maxValue)
+					r.refuseRepeat(&seen, 1)
+					e.Value = r.readString(0, maxValue)
 				default:
 					r.unknown("key and value")
 				}
@@ -89,7 +89,7 @@ func (c *call) readEntries() []weir.Entry {
 		})
 	}
 	if r.err == nil && len(c.entries) == from {
-		r.fail("must not be empty")
+		r.failValue("must not be empty")
 	}
 	return c.entries[from:len(c.entries):len(c.entries)]
 }

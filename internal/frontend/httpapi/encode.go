@@ -153,7 +153,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-func quoted(names []string) string {
+func quoteNames(names []string) string {
 	b := make([]byte, 0, 64)
 	for i, n := range names {
 		if i > 0 {

@@ -19,11 +19,11 @@ import (
 // API as it is measured.
 func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api *API, timed, next http.Handler) http.Handler {
 	if client == nil {
-		client = peer
+		client = peerAddress
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isTrusted := func(p netip.Prefix) bool { return p.Contains(client(r)) }
-		if api.Serves(r.URL.Path) && (slices.ContainsFunc(trusted, isTrusted) || api.operators.hasToken(r)) {
+		if api.ServesPath(r.URL.Path) && (slices.ContainsFunc(trusted, isTrusted) || api.operators.hasToken(r)) {
 			timed.ServeHTTP(w, r)
 			return
 		}

@@ -26,8 +26,8 @@ func (e *inputError) Error() string {
 	return strings.TrimPrefix(e.pointer, "?") + ": " + e.detail
 }
 
-// field returns e as a problem document has it.
-func (e *inputError) field() answer.FieldError {
+// fieldError returns e as a problem document has it.
+func (e *inputError) fieldError() answer.FieldError {
 	if name, ok := strings.CutPrefix(e.pointer, "?"); ok {
 		return answer.FieldError{Detail: e.detail, Parameter: name}
 	}
@@ -69,15 +69,15 @@ func (r *reader) reset(b []byte) {
 	*r = reader{b: b, unescaped: r.unescaped[:0]}
 }
 
-// fail states what is wrong with the value being read.
-func (r *reader) fail(detail string) {
+// failValue states what is wrong with the value being read.
+func (r *reader) failValue(detail string) {
 	if r.err == nil {
 		r.err = &inputError{detail: detail, pointer: r.pointer()}
 	}
 }
 
-// fault returns the first error, nil for none.
-func (r *reader) fault() error {
+// firstError returns the first error, nil for none.
+func (r *reader) firstError() error {
 	if r.err == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (r *reader) failSyntax(want string) {
 			got = strconv.QuoteRuneToASCII(c)
 		}
 	}
-	r.fail("not valid JSON: want " + want + " at byte " + strconv.Itoa(r.i) + ", got " + got)
+	r.failValue("not valid JSON: want " + want + " at byte " + strconv.Itoa(r.i) + ", got " + got)
 }
 
 // pointer returns where r is as a JSON pointer in a URI fragment, RFC 6901 §6.
@@ -127,8 +127,8 @@ func (r *reader) pointer() string {
 	return string(p)
 }
 
-// space skips white space and returns the next byte, or 0 at the end.
-func (r *reader) space() byte {
+// skipSpace skips white space and returns the next byte, or 0 at the end.
+func (r *reader) skipSpace() byte {
 	for r.i < len(r.b) {
 		switch c := r.b[r.i]; c {
 		case ' ', '\t', '\n', '\r':
@@ -140,17 +140,17 @@ func (r *reader) space() byte {
 	return 0
 }
 
-// end checks that nothing follows the value.
-func (r *reader) end() {
-	r.space()
+// expectEnd checks that nothing follows the value.
+func (r *reader) expectEnd() {
+	r.skipSpace()
 	if r.err == nil && r.i < len(r.b) {
 		r.failSyntax("nothing more")
 	}
 }
 
-// null reads a null if there is one.
-func (r *reader) null() bool {
-	if r.err != nil || r.space() != 'n' {
+// readNull reads a null if there is one.
+func (r *reader) readNull() bool {
+	if r.err != nil || r.skipSpace() != 'n' {
 		return false
 	}
 	r.literal("null")
@@ -165,9 +165,9 @@ func (r *reader) literal(word string) {
 	r.i += len(word)
 }
 
-// kind names the value that comes next.
-func (r *reader) kind() string {
-	switch c := r.space(); {
+// nextKind names the value that comes next.
+func (r *reader) nextKind() string {
+	switch c := r.skipSpace(); {
 	case c == '{':
 		return "an object"
 	case c == '[':
@@ -189,8 +189,8 @@ func (r *reader) failKind(want string) {
 	if r.err != nil {
 		return
 	}
-	if got := r.kind(); got != "" {
-		r.fail("must be " + want + ", is " + got)
+	if got := r.nextKind(); got != "" {
+		r.failValue("must be " + want + ", is " + got)
 		return
 	}
 	r.failSyntax(want)

@@ -148,7 +148,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := &call{}
 		c.reader.reset(bytes.Clone(b))
-		checks.read(c, mayPeek|mayLease|mayHaveChecks)
+		checks.parseBody(c, mayPeek|mayLease|mayHaveChecks)
 		defer c.query.release(lim)
 		if e := c.reader.err; e != nil {
 			if e.detail == "" || !strings.HasPrefix(e.pointer, "#") || !utf8.ValidString(e.Error()) || strings.ContainsAny(e.pointer, "\" \r\n") {

@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// enter opens an array or object and reports whether it has anything in it.
-func (r *reader) enter(open, shut byte, want string) bool {
+// enterContainer opens an array or object and reports whether it has anything in it.
+func (r *reader) enterContainer(open, shut byte, want string) bool {
 	if r.err != nil {
 		return false
 	}
-	if r.space() != open {
+	if r.skipSpace() != open {
 		r.failKind(want)
 		return false
 	}
 	if r.depth == maxDepth {
-		r.fail("nested too deep: at most " + strconv.Itoa(maxDepth) + " levels")
+		r.failValue("nested too deep: at most " + strconv.Itoa(maxDepth) + " levels")
 		return false
 	}
 	r.i++
-	if r.space() == shut {
+	if r.skipSpace() == shut {
 		r.i++
 		return false
 	}
@@ -27,12 +27,12 @@ func (r *reader) enter(open, shut byte, want string) bool {
 	return true
 }
 
-// more moves to the next element or member, or leaves.
-func (r *reader) more(shut byte) bool {
+// moveToNext moves to the next element or member, or leaves.
+func (r *reader) moveToNext(shut byte) bool {
 	if r.err != nil {
 		return false
 	}
-	switch r.space() {
+	switch r.skipSpace() {
 	case ',':
 		r.i++
 		return true
@@ -45,35 +45,35 @@ func (r *reader) more(shut byte) bool {
 	return false
 }
 
-// array reads an array: each must read one element.
-func (r *reader) array(each func(index int)) {
-	if !r.enter('[', ']', "an array") {
+// readArray reads an array: each must read one element.
+func (r *reader) readArray(each func(index int)) {
+	if !r.enterContainer('[', ']', "an array") {
 		return
 	}
 	for n := 0; ; n++ {
 		r.path[r.depth-1] = step{index: n}
 		each(n)
-		if !r.more(']') {
+		if !r.moveToNext(']') {
 			return
 		}
 	}
 }
 
-// object reads an object: each must read the value of the named member. The
+// readObject reads an object: each must read the value of the named member. The
 // name is valid until each returns.
-func (r *reader) object(each func(name []byte)) {
-	if !r.enter('{', '}', "an object") {
+func (r *reader) readObject(each func(name []byte)) {
+	if !r.enterContainer('{', '}', "an object") {
 		return
 	}
 	for {
 		r.path[r.depth-1] = step{index: -1}
-		if r.space() != '"' {
+		if r.skipSpace() != '"' {
 			r.failSyntax("a member's name in quotes")
 			return
 		}
-		name := r.text()
+		name := r.readQuoted()
 		r.path[r.depth-1] = step{name: name}
-		if r.err == nil && r.space() != ':' {
+		if r.err == nil && r.skipSpace() != ':' {
 			r.failSyntax("':'")
 		}
 		if r.err != nil {
@@ -81,7 +81,7 @@ func (r *reader) object(each func(name []byte)) {
 		}
 		r.i++
 		each(name)
-		if !r.more('}') {
+		if !r.moveToNext('}') {
 			return
 		}
 	}
@@ -89,14 +89,14 @@ func (r *reader) object(each func(name []byte)) {
 
 // unknown states that the member being read is not known.
 func (r *reader) unknown(known string) {
-	r.fail("unknown field; known are " + known)
+	r.failValue("unknown field; known are " + known)
 }
 
-// once states an error if the member being read was there before: bit n of
+// refuseRepeat states an error if the member being read was there before: bit n of
 // seen is its mark.
-func (r *reader) once(seen *uint32, n uint) {
+func (r *reader) refuseRepeat(seen *uint32, n uint) {
 	if *seen&(1<<n) != 0 {
-		r.fail("is there twice")
+		r.failValue("is there twice")
 	}
 	*seen |= 1 << n
 }
@@ -105,7 +105,7 @@ func (r *reader) once(seen *uint32, n uint) {
 //
 // Requires: no error was stated before.
 func (r *reader) failMissing(name string) {
-	r.fail("is missing")
+	r.failValue("is missing")
 	r.err.pointer += "/" + name
 }
 
@@ -121,22 +121,22 @@ type field struct {
 // readFields reads a body that is an object of fields, whose names are listed.
 func readFields(r *reader, list string, fields []field) {
 	var seen uint32
-	r.object(func(name []byte) {
+	r.readObject(func(name []byte) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == string(name) })
 		if i < 0 {
 			r.unknown(list)
 			return
 		}
 		f := &fields[i]
-		switch r.once(&seen, uint(i)); {
-		case !f.must && r.null():
+		switch r.refuseRepeat(&seen, uint(i)); {
+		case !f.must && r.readNull():
 		case f.text != nil:
-			*f.text = r.str(int(f.least), int(f.most))
+			*f.text = r.readString(int(f.least), int(f.most))
 		default:
 			*f.number = r.integer(f.least, f.most)
 		}
 	})
-	r.end()
+	r.expectEnd()
 	for i, f := range fields {
 		if r.err == nil && f.must && seen&(1<<i) == 0 {
 			r.failMissing(f.name)

@@ -14,7 +14,7 @@ func (r *reader) boolean() bool {
 	if r.err != nil {
 		return false
 	}
-	switch r.space() {
+	switch r.skipSpace() {
 	case 't':
 		r.literal("true")
 		return r.err == nil
@@ -31,7 +31,7 @@ func (r *reader) integer(least, most int64) int64 {
 	if r.err != nil {
 		return 0
 	}
-	c := r.space()
+	c := r.skipSpace()
 	if c != '-' && (c < '0' || c > '9') {
 		r.failKind("a number")
 		return 0
@@ -57,14 +57,14 @@ func (r *reader) integer(least, most int64) int64 {
 		r.failSyntax("no digit after a leading zero")
 	case r.i < len(r.b) && (r.b[r.i] == '.' || r.b[r.i]|0x20 == 'e'):
 		r.i = from
-		r.fail("must be a whole number, written without a point or exponent")
+		r.failValue("must be a whole number, written without a point or exponent")
 	}
 	v := int64(n)
 	if negative {
 		v = -v
 	}
 	if r.err == nil && (large || v < least || v > most) {
-		r.fail("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10))
+		r.failValue("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10))
 	}
 	if r.err != nil {
 		return 0
@@ -72,37 +72,37 @@ func (r *reader) integer(least, most int64) int64 {
 	return v
 }
 
-// str reads a string of least to most bytes. It is valid as long as the body
+// readString reads a string of least to most bytes. It is valid as long as the body
 // and r are.
-func (r *reader) str(least, most int) string {
+func (r *reader) readString(least, most int) string {
 	if r.err != nil {
 		return ""
 	}
-	if r.space() != '"' {
+	if r.skipSpace() != '"' {
 		r.failKind("a string")
 		return ""
 	}
-	b := r.text()
+	b := r.readQuoted()
 	switch {
 	case r.err != nil:
 		return ""
 	case len(b) < least && len(b) == 0:
-		r.fail("must not be empty")
+		r.failValue("must not be empty")
 	case len(b) < least:
-		r.fail("must have at least " + strconv.Itoa(least) + " bytes")
+		r.failValue("must have at least " + strconv.Itoa(least) + " bytes")
 	case len(b) > most:
-		r.fail("must have at most " + strconv.Itoa(most) + " bytes, has " + strconv.Itoa(len(b)))
+		r.failValue("must have at most " + strconv.Itoa(most) + " bytes, has " + strconv.Itoa(len(b)))
 	default:
-		return alias(b)
+		return aliasBytes(b)
 	}
 	return ""
 }
 
-// alias returns b as a string that shares its bytes.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// aliasBytes returns b as a string that shares its bytes.
+func aliasBytes(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// text reads a string that is known to begin here. It is never nil.
-func (r *reader) text() []byte {
+// readQuoted reads a string that is known to begin here. It is never nil.
+func (r *reader) readQuoted() []byte {
 	r.i++
 	from, ascii := r.i, true
 	for r.i < len(r.b) {
@@ -111,7 +111,7 @@ func (r *reader) text() []byte {
 			s := r.b[from:r.i:r.i]
 			if !ascii && !utf8.Valid(s) {
 				r.i = from
-				r.fail("not valid UTF-8")
+				r.failValue("not valid UTF-8")
 				return nil
 			}
 			r.i++
@@ -151,7 +151,7 @@ func (r *reader) unescape(from int) []byte {
 			r.unescaped = out
 			s := out[start:len(out):len(out)]
 			if !utf8.Valid(s) {
-				r.fail("not valid UTF-8")
+				r.failValue("not valid UTF-8")
 				return nil
 			}
 			return s
@@ -172,7 +172,7 @@ func (r *reader) unescape(from int) []byte {
 			out = append(out, escaped[at])
 		case r.b[r.i] == 'u':
 			r.i++
-			u := r.rune()
+			u := r.readEscape()
 			if r.err != nil {
 				return nil
 			}
@@ -188,23 +188,23 @@ func (r *reader) unescape(from int) []byte {
 	return nil
 }
 
-// rune reads the digits of a \u escape, and the second half of a pair.
-func (r *reader) rune() rune {
-	u := r.hex()
+// readEscape reads the digits of a \u escape, and the second half of a pair.
+func (r *reader) readEscape() rune {
+	u := r.readHex()
 	if !utf16.IsSurrogate(u) || r.err != nil {
 		return u
 	}
 	if len(r.b)-r.i >= 6 && r.b[r.i] == '\\' && r.b[r.i+1] == 'u' {
 		r.i += 2
-		if u = utf16.DecodeRune(u, r.hex()); u != utf8.RuneError || r.err != nil {
+		if u = utf16.DecodeRune(u, r.readHex()); u != utf8.RuneError || r.err != nil {
 			return u
 		}
 	}
-	r.fail("half a surrogate pair is not a character")
+	r.failValue("half a surrogate pair is not a character")
 	return 0
 }
 
-func (r *reader) hex() rune {
+func (r *reader) readHex() rune {
 	var u rune
 	for range 4 {
 		var c byte

@@ -33,14 +33,14 @@ type keys struct {
 }
 
 func (k *keys) routes() routes {
-	return routes{"/v1/admin/inspect": k.after(0, nil)}
+	return routes{"/v1/admin/inspect": k.answerAfter(0, nil)}
 }
 
 // An action changes something of the key in q.
 type action func(r *http.Request, q *query) error
 
-// after answers with how a key stands after do, if there is one.
-func (k *keys) after(s shape, do action) methods {
+// answerAfter answers with how a key stands after do, if there is one.
+func (k *keys) answerAfter(s shape, do action) methods {
 	return methods{"POST": k.queries.answers(maxSmallBody, s|mayName|mayClient, func(c *call, r *http.Request) error {
 		q := &c.query
 		if q.client != "" {
@@ -48,7 +48,7 @@ func (k *keys) after(s shape, do action) methods {
 				return fault
 			}
 		}
-		if fault := oneKey(q, s); fault != nil {
+		if fault := checkOneKey(q, s); fault != nil {
 			return fault
 		}
 		if q.client == "" {
@@ -59,22 +59,22 @@ func (k *keys) after(s shape, do action) methods {
 				return err
 			}
 		}
-		return k.write(c, r, do != nil)
+		return k.writeResponse(c, r, do != nil)
 	})}
 }
 
-// write makes the response: how the key of c stands. isChanged is set after an action.
-func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
+// writeResponse makes the response: how the key of c stands. isChanged is set after an action.
+func (k *keys) writeResponse(c *call, r *http.Request, isChanged bool) error {
 	q := &c.query
 	req := q.reqs[0]
 	if q.limit != "" && !isChanged && q.client == "" {
-		if _, fault := choose(k.queries.limiter.Match(req), q.limit); fault != nil {
+		if _, fault := chooseOps(k.queries.limiter.Match(req), q.limit); fault != nil {
 			return k.explain(fault, req)
 		}
 	}
-	keyring, decide := k.keyring, look
+	keyring, decide := k.keyring, peekPastBans
 	if q.here { // the store may be away
-		keyring, decide = nil, peek
+		keyring, decide = nil, peekDecision
 	}
 	d, err := decide(r.Context(), k.queries.limiter, req)
 	if err != nil {
@@ -100,7 +100,7 @@ func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
 		more.Client = &foundClient{req.Domain, req.Descriptors[0].Entries}
 	}
 	es := req.Descriptors[0].Entries
-	more.Warnings = k.coverage.unsent(req.Domain, es, q.wholeDomain)
+	more.Warnings = k.coverage.findUnsent(req.Domain, es, q.wholeDomain)
 	if q.typed != nil {
 		more.CountedAs = es
 	}
@@ -114,19 +114,19 @@ type foundClient struct {
 	Entries []weir.Entry `json:"entries"`
 }
 
-// peek decides req without spending.
-func peek(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
+// peekDecision decides req without spending.
+func peekDecision(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
 	req.Verb = weir.Peek
 	return l.Decide(ctx, req)
 }
 
-// look decides req without spending. Unlike a check it asks the limits of a
+// peekPastBans decides req without spending. Unlike a check it asks the limits of a
 // banned key too.
-func look(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
+func peekPastBans(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
 	req.Verb = weir.Peek
-	rest, bans := overlay.Split(l.Match(req))
+	rest, bans := overlay.SplitBans(l.Match(req))
 	if len(bans) == 0 || len(rest) == 0 || slices.ContainsFunc(rest, func(o weir.Op) bool { return o.Role == weir.Deny }) {
-		return peek(ctx, l, req)
+		return peekDecision(ctx, l, req)
 	}
 	d, err := l.Apply(ctx, rest)
 	if err != nil {
@@ -140,8 +140,8 @@ func look(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decisio
 	return d, nil
 }
 
-// oneKey reports what keeps q from being about one key.
-func oneKey(q *query, s shape) *inputError {
+// checkOneKey reports what keeps q from being about one key.
+func checkOneKey(q *query, s shape) *inputError {
 	switch {
 	case len(q.reqs[0].Descriptors) != 1:
 		return &inputError{"must be one descriptor: one key is meant", "#/descriptors"}
@@ -178,10 +178,10 @@ func (k *keys) explain(fault *inputError, req *weir.Request) *inputError {
 	return fault
 }
 
-// choose returns those of ops that count for the one limit that is meant: the
+// chooseOps returns those of ops that count for the one limit that is meant: the
 // limit of the given name, or the only one. What it shares with other keys, a
 // pool, is left out unless it is named itself.
-func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
+func chooseOps(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	var names []string
 	for i := range ops {
 		o := &ops[i]
@@ -196,11 +196,11 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	case len(names) == 0:
 		return nil, errNoLimit
 	case name == "" && len(names) > 1:
-		return nil, &inputError{"is missing; say which limit is meant: " + quoted(names), "#/limit"}
+		return nil, &inputError{"is missing; say which limit is meant: " + quoteNames(names), "#/limit"}
 	case name == "":
 		name = names[0]
 	case !slices.Contains(names, name):
-		return nil, &inputError{"is not met by these entries; they meet " + quoted(names), "#/limit"}
+		return nil, &inputError{"is not met by these entries; they meet " + quoteNames(names), "#/limit"}
 	}
 	var chosen, lockouts []weir.Op
 	for _, o := range ops {
@@ -270,8 +270,8 @@ func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
 		if op.Limit == nil {
 			continue
 		}
-		out.Keys = append(out.Keys, o.Keys.Views(o.Keys.Of(op.Limit, op.Key))...)
-		if v := o.Modes.Of(op.Limit); v != nil && !seen[op.Limit] {
+		out.Keys = append(out.Keys, o.Keys.Views(o.Keys.EntriesOf(op.Limit, op.Key))...)
+		if v := o.Modes.ViewOfLimit(op.Limit); v != nil && !seen[op.Limit] {
 			out.Modes = append(out.Modes, *v)
 		}
 		seen[op.Limit] = true

@@ -40,13 +40,13 @@ type modes struct {
 
 func (m *modes) routes() routes {
 	return routes{
-		"/v1/admin/mode":  {"POST": m.responder.answers(maxSmallBody, m.set)},
-		"/v1/admin/modes": {"GET": m.responder.gets(m.list)},
+		"/v1/admin/mode":  {"POST": m.responder.answers(maxSmallBody, m.setMode)},
+		"/v1/admin/modes": {"GET": m.responder.sendsValue(m.listModes)},
 	}
 }
 
-// read reads the body of POST /v1/admin/mode.
-func (m *modes) read(r *reader) modeQuery {
+// readQuery reads the body of POST /v1/admin/mode.
+func (m *modes) readQuery(r *reader) modeQuery {
 	q := modeQuery{Subject: overlay.Subject{Domain: m.domain}}
 	readFields(r, "domain, rule, limit, mode, percent, seconds and reason", []field{
 		{name: "domain", text: &q.Domain, least: 1, most: maxDomain}, {name: "rule", text: &q.Rule, least: 1, most: maxRule},
@@ -81,8 +81,8 @@ type modeAnswer struct {
 	YAML *string `json:"yaml,omitempty"`
 }
 
-// view returns how limits stand.
-func (m *modes) view(of []*limits.Limit) modeAnswer {
+// viewLimits returns how limits stand.
+func (m *modes) viewLimits(of []*limits.Limit) modeAnswer {
 	out := modeAnswer{Limits: []overlay.LimitMode{}, Waiting: []overlay.ModeView{}}
 	for _, v := range m.overlay.Modes.Views() {
 		if v.Rules == nil {
@@ -97,7 +97,7 @@ func (m *modes) view(of []*limits.Limit) modeAnswer {
 			i, at[key] = len(out.Limits), len(out.Limits)
 			by := overlay.SettingOf(p.Limit)
 			l := overlay.LimitMode{Name: key, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
-				Changed: m.overlay.Modes.Of(p.Limit), Counts: map[string]uint64{}}
+				Changed: m.overlay.Modes.ViewOfLimit(p.Limit), Counts: map[string]uint64{}}
 			if l.Changed != nil {
 				l.Mode, l.Percent = l.Changed.Mode, 0
 				if l.Changed.Percent != nil {
@@ -113,9 +113,9 @@ func (m *modes) view(of []*limits.Limit) modeAnswer {
 	return out
 }
 
-// set answers POST /v1/admin/mode.
-func (m *modes) set(c *call, r *http.Request) (err error) {
-	q := m.read(&c.reader)
+// setMode answers POST /v1/admin/mode.
+func (m *modes) setMode(c *call, r *http.Request) (err error) {
+	q := m.readQuery(&c.reader)
 	if c.reader.err != nil {
 		return c.reader.err
 	}
@@ -143,7 +143,7 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 	if err != nil {
 		return err
 	}
-	out := m.view(chosen)
+	out := m.viewLimits(chosen)
 	var changed []overlay.ModeView
 	for _, l := range out.Limits {
 		if l.Changed != nil {
@@ -151,7 +151,7 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 		}
 	}
 	out.YAML = new(overlay.ModeSnippet(changed))
-	c.out, err = encode(out)
+	c.out, err = encodeJSON(out)
 	return err
 }
 
@@ -188,19 +188,19 @@ func chooseLimits(all []*limits.Limit, domain, rule, limit string) ([]*limits.Li
 			add(&of, l.RuleName())
 		}
 		if len(of) > 1 {
-			return nil, &inputError{fmt.Sprintf("limits of several rules are called %q%s", rule, some("", of)), "#/rule"}
+			return nil, &inputError{fmt.Sprintf("limits of several rules are called %q%s", rule, suggestKnown("", of)), "#/rule"}
 		}
 		return chosen, nil
 	case !slices.Contains(domains, domain):
-		return nil, &inputError{fmt.Sprintf("there are no limits in a domain %q%s", domain, some(domain, domains)), "#/domain"}
+		return nil, &inputError{fmt.Sprintf("there are no limits in a domain %q%s", domain, suggestKnown(domain, domains)), "#/domain"}
 	case len(names) == 0:
-		return nil, &inputError{fmt.Sprintf("there is no rule or limit %q in the domain %q%s", rule, domain, some(rule, rules)), "#/rule"}
+		return nil, &inputError{fmt.Sprintf("there is no rule or limit %q in the domain %q%s", rule, domain, suggestKnown(rule, rules)), "#/rule"}
 	}
-	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, some(limit, names)), "#/limit"}
+	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, suggestKnown(limit, names)), "#/limit"}
 }
 
-// some suggests what was meant, or says what there is, as far as that is little.
-func some(written string, known []string) string {
+// suggestKnown suggests what was meant, or says what there is, as far as that is little.
+func suggestKnown(written string, known []string) string {
 	if m := spell.Hint(written, known); m != "" {
 		return m
 	}
@@ -208,14 +208,14 @@ func some(written string, known []string) string {
 	case len(known) == 0:
 		return ""
 	case len(known) > maxListed:
-		return fmt.Sprintf("; there are %s and %d more", quoted(known[:maxListed]), len(known)-maxListed)
+		return fmt.Sprintf("; there are %s and %d more", quoteNames(known[:maxListed]), len(known)-maxListed)
 	}
-	return "; there are " + quoted(known)
+	return "; there are " + quoteNames(known)
 }
 
-// list answers GET /v1/admin/modes: how limits stand, those of a domain, rule or
+// listModes answers GET /v1/admin/modes: how limits stand, those of a domain, rule or
 // limit if the query says so, and else those that an operator changed.
-func (m *modes) list(r *http.Request) (any, error) {
+func (m *modes) listModes(r *http.Request) (any, error) {
 	in, fault := readParams(r, "domain", "rule", "limit")
 	if fault != nil {
 		return nil, fault
@@ -232,10 +232,10 @@ func (m *modes) list(r *http.Request) (any, error) {
 		for _, p := range all {
 			named := in["domain"] != "" || in["limit"] != ""
 			if (in["domain"] == "" || p.Rule.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
-				(named || m.overlay.Modes.Of(p.Limit) != nil) {
+				(named || m.overlay.Modes.ViewOfLimit(p.Limit) != nil) {
 				chosen = append(chosen, p)
 			}
 		}
 	}
-	return m.view(chosen), nil
+	return m.viewLimits(chosen), nil
 }

@@ -16,15 +16,15 @@ type operators struct {
 	guesses *guesses.Bound
 }
 
-// only wraps h for operators only. With a token, whoever carries it is
+// guardHandler wraps h for operators only. With a token, whoever carries it is
 // one. Without, only the handler of Admin lets anybody in: peers on loopback
 // who ask for loopback, so that no page in a local browser can.
-func (o *operators) only(h http.HandlerFunc) http.HandlerFunc {
+func (o *operators) guardHandler(h http.HandlerFunc) http.HandlerFunc {
 	cross := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if o.token == "" {
 			local, _ := r.Context().Value(localKey{}).(bool)
-			if !local || !peer(r).IsLoopback() || Forwarded(r) || !LoopbackHost(r.Host) || cross.Check(r) != nil {
+			if !local || !peerAddress(r).IsLoopback() || Forwarded(r) || !LoopbackHost(r.Host) || cross.Check(r) != nil {
 				answer.Problem{Status: http.StatusForbidden,
 					Detail: "for operators only: configure an admin token, or ask the admin port from this machine"}.Write(w)
 				return
@@ -63,13 +63,13 @@ func (o *operators) hasToken(r *http.Request) bool {
 
 // author is who asks for a change, and why.
 func (o *operators) author(r *http.Request, reason string) overlay.Author {
-	return overlay.Author{By: o.name(r), Reason: strings.Clone(reason)}
+	return overlay.Author{By: o.nameOperator(r), Reason: strings.Clone(reason)}
 }
 
-// name says who an operator is, for the log and the audit log.
-func (o *operators) name(r *http.Request) string {
+// nameOperator says who an operator is, for the log and the audit log.
+func (o *operators) nameOperator(r *http.Request) string {
 	from := "a local socket"
-	if addr := peer(r); addr.IsValid() {
+	if addr := peerAddress(r); addr.IsValid() {
 		from = addr.String()
 	}
 	if o.token != "" {

@@ -20,21 +20,21 @@ type overrides struct {
 
 func (o *overrides) routes() routes {
 	return routes{
-		"/v1/admin/ban":      o.keys.after(mayReason|maySeconds|mayDomain, o.ban),
-		"/v1/admin/allow":    o.keys.after(mayReason|maySeconds, o.allow),
-		"/v1/admin/override": o.keys.after(mayReason|mayRate, o.override),
+		"/v1/admin/ban":      o.keys.answerAfter(mayReason|maySeconds|mayDomain, o.ban),
+		"/v1/admin/allow":    o.keys.answerAfter(mayReason|maySeconds, o.allow),
+		"/v1/admin/override": o.keys.answerAfter(mayReason|mayRate, o.override),
 	}
 }
 
-// target is the key that q means, by the rules beneath the overlay.
-func (o *overrides) target(q *query) (overlay.Target, error) {
+// findTarget is the key that q means, by the rules beneath the overlay.
+func (o *overrides) findTarget(q *query) (overlay.Target, error) {
 	req := q.reqs[0]
 	if q.wholeDomain {
 		t := overlay.DomainTarget(req.Domain, req.Descriptors[0].Entries[0])
 		t.Here = q.here
 		return t, nil
 	}
-	ops, fault := choose(o.overlay.Beneath().Match(nil, req), q.limit)
+	ops, fault := chooseOps(o.overlay.Beneath().Match(nil, req), q.limit)
 	if fault != nil {
 		return overlay.Target{}, o.keys.explain(fault, req)
 	}
@@ -46,39 +46,39 @@ func (o *overrides) target(q *query) (overlay.Target, error) {
 	return overlay.Target{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[at].Limit, Key: ops[at].Key, Here: q.here}, nil
 }
 
-// lift takes back what there is of a kind for the key.
-func (o *overrides) lift(r *http.Request, q *query, kind overlay.Kind) error {
-	t, err := o.target(q)
+// liftEntry takes back what there is of a kind for the key.
+func (o *overrides) liftEntry(r *http.Request, q *query, kind overlay.Kind) error {
+	t, err := o.findTarget(q)
 	if err != nil {
 		return err
 	}
 	who := o.operators.author(r, q.reason)
-	if _, err = o.overlay.Keys.Lift(r.Context(), t, kind, who); err != nil || q.typed == nil {
+	if _, err = o.overlay.Keys.LiftEntry(r.Context(), t, kind, who); err != nil || q.typed == nil {
 		return err
 	}
 	// An earlier version kept the entries as they were typed.
 	q.reqs[0].Descriptors[0].Entries, q.typed = q.typed, q.reqs[0].Descriptors[0].Entries
-	if t, err = o.target(q); err == nil {
-		_, err = o.overlay.Keys.Lift(r.Context(), t, kind, who)
+	if t, err = o.findTarget(q); err == nil {
+		_, err = o.overlay.Keys.LiftEntry(r.Context(), t, kind, who)
 	}
 	q.reqs[0].Descriptors[0].Entries, q.typed = q.typed, q.reqs[0].Descriptors[0].Entries
 	return err
 }
 
-// put makes what there is of a kind for the key what do makes it, or where isLift takes it
+// changeEntry makes what there is of a kind for the key what do makes it, or where isLift takes it
 // back.
-func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift bool, do func(t overlay.Target, who overlay.Author) error) error {
+func (o *overrides) changeEntry(r *http.Request, q *query, kind overlay.Kind, isLift bool, do func(t overlay.Target, who overlay.Author) error) error {
 	if isLift {
-		return o.lift(r, q, kind)
+		return o.liftEntry(r, q, kind)
 	}
-	t, err := o.target(q)
+	t, err := o.findTarget(q)
 	if err != nil {
 		return err
 	}
 	if err := do(t, o.operators.author(r, q.reason)); err != nil {
 		return err
 	}
-	for _, e := range append(o.overlay.Keys.Of(t.Limit, t.Key), o.overlay.Keys.OfClient(q.reqs[0])...) {
+	for _, e := range append(o.overlay.Keys.EntriesOf(t.Limit, t.Key), o.overlay.Keys.OfClient(q.reqs[0])...) {
 		if e.Kind == kind {
 			q.yaml = e.Snippet()
 		}
@@ -91,7 +91,7 @@ func (o *overrides) ban(r *http.Request, q *query) error {
 	if q.wholeDomain {
 		return o.banDomain(r, q)
 	}
-	return o.put(r, q, overlay.Ban, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
+	return o.changeEntry(r, q, overlay.Ban, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		q.notCovered = o.keys.coverage.ofKey(t)
 		return o.overlay.Keys.Set(r.Context(), t, overlay.Ban, q.duration(), who)
 	})
@@ -108,7 +108,7 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 	case q.limit != "" && q.client == "":
 		return &inputError{"a ban over the domain is of every limit: leave limit out", "#/limit"}
 	}
-	return o.put(r, q, overlay.BanDomain, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
+	return o.changeEntry(r, q, overlay.BanDomain, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
 		return o.overlay.Keys.Set(r.Context(), t, overlay.BanDomain, q.duration(), who)
 	})
@@ -116,7 +116,7 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 
 // allow lets the key pass for a time, or limits it again.
 func (o *overrides) allow(r *http.Request, q *query) error {
-	return o.put(r, q, overlay.Allow, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
+	return o.changeEntry(r, q, overlay.Allow, q.isEnd(), func(t overlay.Target, who overlay.Author) error {
 		return o.overlay.Keys.Set(r.Context(), t, overlay.Allow, q.duration(), who)
 	})
 }
@@ -133,7 +133,7 @@ func (o *overrides) override(r *http.Request, q *query) error {
 	if q.rate == noRate && (q.burst != 0 || q.seconds != 0) {
 		return &inputError{"none goes alone: leave burst and seconds out", "#/rate"}
 	}
-	return o.put(r, q, overlay.Override, q.end || q.rate == noRate, func(t overlay.Target, who overlay.Author) error {
+	return o.changeEntry(r, q, overlay.Override, q.end || q.rate == noRate, func(t overlay.Target, who overlay.Author) error {
 		n, err := readNumbers(q, t.Limit)
 		if err != nil {
 			return err

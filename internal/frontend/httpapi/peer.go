@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without
+// peerAddress returns the address of the TCP peer, v4-mapped ones as IPv4 and without
 // a zone; the zero Addr if the listener does not tell.
-func peer(r *http.Request) netip.Addr {
+func peerAddress(r *http.Request) netip.Addr {
 	ap, _ := netip.ParseAddrPort(r.RemoteAddr) // zero with an error
 	return ap.Addr().Unmap().WithZone("")
 }

@@ -82,8 +82,8 @@ const (
 	seenEnd
 )
 
-// known lists the members of the given shape, for whoever misspelt one.
-func (s shape) known() string {
+// knownMembers lists the members of the given shape, for whoever misspelt one.
+func (s shape) knownMembers() string {
 	var names []string
 	for _, m := range members {
 		if m.when == 0 || s&m.when != 0 {
@@ -144,8 +144,8 @@ type query struct {
 func (qs *queries) answers(most int, s shape, h handle) http.HandlerFunc {
 	return qs.responder.answers(most, func(c *call, r *http.Request) error {
 		defer c.query.release(qs.limiter)
-		qs.read(c, s)
-		if err := c.reader.fault(); err != nil {
+		qs.parseBody(c, s)
+		if err := c.reader.firstError(); err != nil {
 			return err
 		}
 		if s&(mayKey|mustNotKey) != 0 && len(r.Header[keyHeader]) > 0 {
@@ -169,14 +169,14 @@ func (q *query) readKey(r *http.Request, s shape) (err error) {
 	return err
 }
 
-// read reads a body of the given shape: a check, or with mayHaveChecks several. The
+// parseBody reads a body of the given shape: a check, or with mayHaveChecks several. The
 // requests share the body's bytes.
-func (qs *queries) read(c *call, s shape) {
+func (qs *queries) parseBody(c *call, s shape) {
 	q, r := &c.query, &c.reader
 	*q = query{reqs: q.reqs[:0], strict: q.strict[:0], lenient: q.lenient[:0]}
 	c.entries = c.entries[:0]
 	qs.readCheck(c, s)
-	r.end()
+	r.expectEnd()
 	if r.err != nil {
 		return
 	}
@@ -233,17 +233,17 @@ func (qs *queries) readCheck(c *call, s shape) {
 	req.Priority, req.Facts = qs.priority, checks.Facts(req)
 	q.reqs = append(q.reqs, req)
 	var seen, named uint32
-	r.object(func(name []byte) {
+	r.readObject(func(name []byte) {
 		i := 0
 		for i < len(members) && (members[i].name != string(name) || members[i].when != 0 && s&members[i].when == 0) {
 			i++
 		}
 		if i == len(members) {
-			r.unknown(s.known())
+			r.unknown(s.knownMembers())
 			return
 		}
-		r.once(&named, uint(i))
-		if 1<<i&^(seenDescriptors|seenChecks) != 0 && r.null() {
+		r.refuseRepeat(&named, uint(i))
+		if 1<<i&^(seenDescriptors|seenChecks) != 0 && r.readNull() {
 			return // as if it were not there
 		}
 		seen |= 1 << i
@@ -280,7 +280,7 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 	q, r := &c.query, &c.reader
 	switch member {
 	case seenDomain:
-		req.Domain = r.str(1, maxDomain)
+		req.Domain = r.readString(1, maxDomain)
 	case seenDescriptors:
 		c.readDescriptors(req)
 	case seenCost:
@@ -294,42 +294,42 @@ func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape
 			req.Verb = weir.Peek
 		}
 	case seenLease:
-		req.Lease = r.str(1, checks.MaxWrittenLease)
+		req.Lease = r.readString(1, checks.MaxWrittenLease)
 		if q.held = checks.ReadLease(req.Lease); q.held != nil {
 			req.Lease = q.held.Lease
 		} else if len(req.Lease) > maxLease {
-			r.fail("must have at most " + strconv.Itoa(maxLease) + " bytes, has " + strconv.Itoa(len(req.Lease)))
+			r.failValue("must have at most " + strconv.Itoa(maxLease) + " bytes, has " + strconv.Itoa(len(req.Lease)))
 		}
 	case seenChecks:
 		q.batch = true
-		r.array(func(i int) {
+		r.readArray(func(i int) {
 			if i == maxChecks {
-				r.fail("at most " + strconv.Itoa(maxChecks) + " checks at once")
+				r.failValue("at most " + strconv.Itoa(maxChecks) + " checks at once")
 				return
 			}
 			qs.readCheck(c, mayPeek|mayLease|s&mayStrict)
 		})
 		if r.err == nil && len(q.reqs) == 1 {
-			r.fail("must not be empty")
+			r.failValue("must not be empty")
 		}
 	case seenLimit:
-		q.limit = r.str(1, maxValue)
+		q.limit = r.readString(1, maxValue)
 	case seenUnits:
 		q.units = r.integer(1, weir.MaxCost)
 	case seenSeconds:
 		q.seconds = r.integer(0, int64(weir.MaxPeriod/time.Second))
 	case seenRate:
-		q.rate = r.str(1, maxRate)
+		q.rate = r.readString(1, maxRate)
 	case seenBurst:
 		q.burst = r.integer(1, weir.MaxCost)
 	case seenReason:
-		q.reason = r.str(0, maxReason)
+		q.reason = r.readString(0, maxReason)
 	case seenWholeDomain:
 		q.wholeDomain = r.boolean()
 	case seenHere:
 		q.here = r.boolean()
 	case seenClient:
-		q.client = r.str(1, maxValue)
+		q.client = r.readString(1, maxValue)
 	case seenStrict:
 		switch strict := r.boolean(); {
 		case s&mayHaveChecks != 0:

@@ -28,25 +28,25 @@ type responder struct {
 // A handle makes the response to the request whose body c has read, a JSON text, in c.out.
 type handle func(c *call, r *http.Request) error
 
-// reads returns a handler that reads bodies of so many bytes at most before it calls h.
-// An error is answered by [responder.fail].
-func (p *responder) reads(most int, h func(c *call, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+// readsBody returns a handler that reads bodies of so many bytes at most before it calls h.
+// An error is answered by [responder.answerError].
+func (p *responder) readsBody(most int, h func(c *call, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := callFor(r, most)
 		defer c.release()
-		err := c.read(w, r, most, p.bodies, p.timeout)
+		err := c.readBody(w, r, most, p.bodies, p.timeout)
 		if err == nil {
 			err = h(c, w, r)
 		}
 		if err != nil {
-			p.fail(w, err)
+			p.answerError(w, err)
 		}
 	}
 }
 
 // answers is reads for a handle.
 func (p *responder) answers(most int, h handle) http.HandlerFunc {
-	return p.reads(most, func(c *call, w http.ResponseWriter, r *http.Request) error {
+	return p.readsBody(most, func(c *call, w http.ResponseWriter, r *http.Request) error {
 		if err := h(c, r); err != nil {
 			return err
 		}
@@ -55,24 +55,24 @@ func (p *responder) answers(most int, h handle) http.HandlerFunc {
 	})
 }
 
-// gets returns a handler that sends what value returns, for requests without a body.
-func (p *responder) gets(value func(r *http.Request) (any, error)) http.HandlerFunc {
+// sendsValue returns a handler that sends what value returns, for requests without a body.
+func (p *responder) sendsValue(value func(r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := value(r)
 		var b []byte
 		if err == nil {
-			b, err = encode(v)
+			b, err = encodeJSON(v)
 		}
 		if err != nil {
-			p.fail(w, err)
+			p.answerError(w, err)
 			return
 		}
 		sendJSON(w, b)
 	}
 }
 
-// encode returns v as JSON. An error is an [encodingError].
-func encode(v any) ([]byte, error) {
+// encodeJSON returns v as JSON. An error is an [encodingError].
+func encodeJSON(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, encodingError{err}
@@ -83,7 +83,7 @@ func encode(v any) ([]byte, error) {
 // appendMembers appends the members of v, a struct, and the closing brace to an object
 // that has members.
 func appendMembers(b []byte, v any) ([]byte, error) {
-	data, err := encode(v)
+	data, err := encodeJSON(v)
 	if err != nil {
 		return b, err
 	}
@@ -115,14 +115,16 @@ var conflicts = []struct {
 	code string
 }{{overlay.ErrFull, "FULL"}, {overlay.ErrContended, "CONTENDED"}, {overlay.ErrUnread, "UNREAD"}}
 
-// fail answers a request that err kept from being carried out, and logs err where the
+// answerError answers a request that err kept from being carried out, and logs err where the
 // input is not to blame.
-func (p *responder) fail(w http.ResponseWriter, err error) { answer.Problem(p.problemOf(err)).Write(w) }
+func (p *responder) answerError(w http.ResponseWriter, err error) {
+	answer.Problem(p.problemOf(err)).Write(w)
+}
 
 func (p *responder) problemOf(err error) problem {
 	if fault := faultOf(err); fault != nil {
 		return problem{Status: http.StatusBadRequest, Detail: fault.Error(),
-			Errors: []answer.FieldError{fault.field()}}
+			Errors: []answer.FieldError{fault.fieldError()}}
 	}
 	if known, ok := errors.AsType[*problem](err); ok {
 		return *known

@@ -32,7 +32,7 @@ type rulebook struct {
 
 func (b *rulebook) routes() routes {
 	return routes{
-		"/v1/rules":   {"GET": b.queries.responder.gets(b.list)},
+		"/v1/rules":   {"GET": b.queries.responder.sendsValue(b.listRules)},
 		"/v1/explain": {"POST": b.queries.answers(maxSmallBody, mayPeek|mayLease|isExplained, b.explain)},
 	}
 }
@@ -40,8 +40,8 @@ func (b *rulebook) routes() routes {
 // maxRules is the largest page of rules.
 const maxRules = 10_000
 
-// list answers GET /v1/rules: all rules, or a page of them.
-func (b *rulebook) list(r *http.Request) (any, error) {
+// listRules answers GET /v1/rules: all rules, or a page of them.
+func (b *rulebook) listRules(r *http.Request) (any, error) {
 	in, fault := readParams(r, "size", "after")
 	size := readNumber(in, &fault, "size", maxRules, 0)
 	after := readNumber(in, &fault, "after", math.MaxInt32, 0)
@@ -58,7 +58,7 @@ func (b *rulebook) explain(c *call, r *http.Request) error {
 	for i := range req.Descriptors { // the counters of another spelling are nobody's
 		req.Descriptors[i].Entries = b.coverage.countedAll(req.Domain, req.Descriptors[i].Entries, false)
 	}
-	d, err := look(r.Context(), b.queries.limiter, req)
+	d, err := peekPastBans(r.Context(), b.queries.limiter, req)
 	if err != nil {
 		return err
 	}

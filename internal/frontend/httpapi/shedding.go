@@ -27,14 +27,14 @@ func (s *shedding) routes() routes {
 		return needs(s.shed != nil, "this service runs without load shedding: give its configuration a section shed", h)
 	}
 	return routes{"/v1/admin/shed": {
-		"GET":   withShed(s.responder.gets(func(*http.Request) (any, error) { return s.shed.State(), nil })),
-		"PATCH": withShed(s.responder.answers(maxSmallBody, s.set)),
+		"GET":   withShed(s.responder.sendsValue(func(*http.Request) (any, error) { return s.shed.State(), nil })),
+		"PATCH": withShed(s.responder.answers(maxSmallBody, s.changeSettings)),
 	}}
 }
 
-// set answers PATCH /v1/admin/shed: it changes the settings that the body names, all or
+// changeSettings answers PATCH /v1/admin/shed: it changes the settings that the body names, all or
 // none. The response is how they stand then.
-func (s *shedding) set(c *call, r *http.Request) (err error) {
+func (s *shedding) changeSettings(c *call, r *http.Request) (err error) {
 	settings := readSettings(&c.reader)
 	if c.reader.err != nil {
 		return c.reader.err
@@ -47,9 +47,9 @@ func (s *shedding) set(c *call, r *http.Request) (err error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		before, after = append(before, name+"="+old[name]), append(after, name+"="+settings[name])
 	}
-	s.overlay.Audit.Note(r.Context(), "load shedding was changed", overlay.Change{Action: "shed", By: s.operators.name(r),
+	s.overlay.Audit.NoteChanges(r.Context(), "load shedding was changed", overlay.Change{Action: "shed", By: s.operators.nameOperator(r),
 		Before: strings.Join(before, " "), After: strings.Join(after, " ")})
-	c.out, err = encode(s.shed.State())
+	c.out, err = encodeJSON(s.shed.State())
 	return err
 }
 
@@ -57,28 +57,28 @@ func (s *shedding) set(c *call, r *http.Request) (err error) {
 // whole numbers.
 func readSettings(r *reader) map[string]string {
 	settings := map[string]string{}
-	r.object(func(name []byte) {
+	r.readObject(func(name []byte) {
 		key := string(name)
 		switch _, again := settings[key]; {
 		case again:
-			r.fail("is there twice")
+			r.failValue("is there twice")
 			return
 		case len(settings) == maxSettings:
-			r.fail("at most " + strconv.Itoa(maxSettings) + " settings at once; known are " + strings.Join(shed.Settings(), ", "))
+			r.failValue("at most " + strconv.Itoa(maxSettings) + " settings at once; known are " + strings.Join(shed.Settings(), ", "))
 			return
 		}
-		switch c := r.space(); {
+		switch c := r.skipSpace(); {
 		case c == 't', c == 'f':
 			settings[key] = strconv.FormatBool(r.boolean())
 		case c == '-', c >= '0' && c <= '9':
 			settings[key] = strconv.FormatInt(r.integer(0, 1<<53), 10)
 		default:
-			settings[key] = strings.Clone(r.str(1, maxValue))
+			settings[key] = strings.Clone(r.readString(1, maxValue))
 		}
 	})
-	r.end()
+	r.expectEnd()
 	if r.err == nil && len(settings) == 0 {
-		r.fail("names no setting; known are " + strings.Join(shed.Settings(), ", "))
+		r.failValue("names no setting; known are " + strings.Join(shed.Settings(), ", "))
 	}
 	return settings
 }

@@ -31,7 +31,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			b = newBench(t, Options{Limiter: observed, Batch: func(int, time.Duration) {}})
-			c := b.admit(&quiet{})
+			c := b.addConnection(&quiet{})
 			c.reader.in = make([]byte, usualBuffer)
 			var raw []byte
 			for i := range pipeline {

@@ -35,15 +35,17 @@ func parseInt(b []byte) (int64, bool) {
 	return 0, false
 }
 
-// text returns b as a string without copying it: it holds until the connection
+// aliasBytes returns b as a string without copying it: it holds until the connection
 // reads on.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func aliasBytes(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // maxRepeated is the longest part of an argument that an error repeats.
 const maxRepeated = 128
 
-// short returns an argument as an error repeats it.
-func short(b []byte) string { return string(b[:min(len(b), maxRepeated)]) }
+// clipArgument returns an argument as an error repeats it.
+func clipArgument(b []byte) string { return string(b[:min(len(b), maxRepeated)]) }
 
-// is reports whether the i-th argument is a word, in any case.
-func (c *command) is(i int, word string) bool { return strings.EqualFold(text(c.at(i)), word) }
+// argumentIs reports whether the i-th argument is a word, in any case.
+func (c *command) argumentIs(i int, word string) bool {
+	return strings.EqualFold(aliasBytes(c.argument(i)), word)
+}

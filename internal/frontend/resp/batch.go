@@ -31,30 +31,30 @@ type batch struct {
 	entries []weir.Entry // of the questions that are pending
 }
 
-// add adds a question to those that are decided together.
-func (b *batch) add(a ask) {
+// addQuestion adds a question to those that are decided together.
+func (b *batch) addQuestion(a ask) {
 	b.pending = append(b.pending, a)
 	if len(b.pending) == maxPending {
-		b.decide()
+		b.decidePending()
 	}
 }
 
-// decide decides what was asked, in order, and appends the replies.
-func (b *batch) decide() {
+// decidePending decides what was asked, in order, and appends the replies.
+func (b *batch) decidePending() {
 	asks := b.pending
 	if len(asks) == 0 {
 		return
 	}
 	b.s.decideAll(asks)
 	for i := range asks {
-		b.answer(&asks[i])
+		b.appendReply(&asks[i])
 	}
 	b.pending = asks[:0]
 	b.entries = b.entries[:0]
 }
 
-// answer appends the reply to a decided question.
-func (b *batch) answer(a *ask) {
+// appendReply appends the reply to a decided question.
+func (b *batch) appendReply(a *ask) {
 	w := b.replies
 	switch {
 	case a.err != nil:

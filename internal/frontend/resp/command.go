@@ -83,8 +83,8 @@ func newCommands() commands {
 	return cs
 }
 
-// find returns the command of a name in any case, nil if there is none.
-func (cs *commands) find(name []byte) *order {
+// findOrder returns the command of a name in any case, nil if there is none.
+func (cs *commands) findOrder(name []byte) *order {
 	var lower [16]byte
 	if len(name) > len(lower) {
 		return nil
@@ -101,20 +101,20 @@ func (cs *commands) find(name []byte) *order {
 // isThrottle reports whether a name is that of the one command that is worth a
 // look of its own: looking it up takes as long as reading it.
 func isThrottle(name []byte) bool {
-	return strings.EqualFold(text(name), "cl.throttle") || strings.EqualFold(text(name), "rl.throttle")
+	return strings.EqualFold(aliasBytes(name), "cl.throttle") || strings.EqualFold(aliasBytes(name), "rl.throttle")
 }
 
-// do carries out one command.
-func (c *conn) do(cmd *command) {
-	name := cmd.at(0)
+// runCommand carries out one command.
+func (c *conn) runCommand(cmd *command) {
+	name := cmd.argument(0)
 	if c.session.isAuthenticated() && c.tx == nil && isThrottle(name) {
 		throttleKey(c, cmd)
 		return
 	}
-	o := c.s.commands.find(name)
+	o := c.s.commands.findOrder(name)
 	switch {
 	case o != nil && !o.charges:
-		c.batch.decide() // what was asked before is answered before
+		c.batch.decidePending() // what was asked before is answered before
 	case o == nil:
 		replyUnknown(c, cmd)
 		return
@@ -126,7 +126,7 @@ func (c *conn) do(cmd *command) {
 		c.tx.spoil()
 		c.complain("ERR wrong number of arguments for '" + o.name + "' command")
 	case c.tx != nil && !o.now:
-		gather(c, cmd)
+		queueCommand(c, cmd)
 	default:
 		o.run(c, cmd)
 	}
@@ -136,7 +136,7 @@ func (c *conn) do(cmd *command) {
 // protocol, such as the request of a web page, and is cut off before more of it is taken
 // for commands.
 func replyUnknown(c *conn, cmd *command) {
-	name := cmd.at(0)
+	name := cmd.argument(0)
 	if cmd.inline {
 		c.breakOff(protocolError("no command begins an inline request"))
 		return
@@ -147,9 +147,9 @@ func replyUnknown(c *conn, cmd *command) {
 	}
 	c.tx.spoil()
 	b := append(make([]byte, 0, 3*maxRepeated), "ERR unknown command '"...)
-	b = append(append(b, short(name)...), "', with args beginning with: "...)
+	b = append(append(b, clipArgument(name)...), "', with args beginning with: "...)
 	for i, from := 1, len(b); i < len(cmd.args) && len(b)-from < maxRepeated; i++ {
-		arg := cmd.at(i)
+		arg := cmd.argument(i)
 		b = append(b, '\'')
 		b = append(b, arg[:min(len(arg), maxRepeated-(len(b)-from))]...)
 		b = append(b, "' "...)
@@ -161,7 +161,7 @@ func execTransaction(c *conn, _ *command) {
 	t := c.tx
 	c.tx = nil
 	if t != nil {
-		defer c.s.grow(&t.large, 0)
+		defer c.s.resizeLarge(&t.large, 0)
 	}
 	switch {
 	case t == nil:
@@ -176,10 +176,10 @@ func execTransaction(c *conn, _ *command) {
 	for r.from < r.to && !c.replies.lost {
 		var cmd command
 		// They were read before: nothing can be wrong with them.
-		if done, err := r.next(&cmd, lateBounds); !done || err != nil {
+		if done, err := r.nextCommand(&cmd, lateBounds); !done || err != nil {
 			panic("resp: a gathered command cannot be read")
 		}
-		c.do(&cmd)
+		c.runCommand(&cmd)
 	}
-	c.batch.decide() // before its texts are gone
+	c.batch.decidePending() // before its texts are gone
 }

@@ -25,7 +25,7 @@ type conn struct {
 
 // complain replies with an error to a command that cannot be carried out.
 func (c *conn) complain(text string) {
-	c.batch.decide()
+	c.batch.decidePending()
 	c.replies.out = appendError(c.replies.out, text)
 }
 
@@ -36,14 +36,14 @@ func (c *conn) breakOff(err error) {
 	c.ends = true
 }
 
-func (c *conn) ok() { c.replies.out = appendSimple(c.replies.out, "OK") }
+func (c *conn) replyOK() { c.replies.out = appendSimple(c.replies.out, "OK") }
 
 // complainSubcommand answers a subcommand that there is none of.
 func complainSubcommand(c *conn, cmd *command) {
-	c.complain("ERR unknown subcommand '" + short(cmd.at(1)) + "'. Try " + strings.ToUpper(string(cmd.at(0))) + " HELP.")
+	c.complain("ERR unknown subcommand '" + clipArgument(cmd.argument(1)) + "'. Try " + strings.ToUpper(string(cmd.argument(0))) + " HELP.")
 }
 
 // complainArguments answers a subcommand with too few or too many arguments.
 func complainArguments(c *conn, cmd *command) {
-	c.complain("ERR wrong number of arguments for '" + strings.ToLower(string(cmd.at(0))+"|"+short(cmd.at(1))) + "' command")
+	c.complain("ERR wrong number of arguments for '" + strings.ToLower(string(cmd.argument(0))+"|"+clipArgument(cmd.argument(1))) + "' command")
 }

@@ -21,17 +21,17 @@ func (c *conn) askAgain() bool {
 		!bytes.Equal(b[:m.nhead], m.head[:m.nhead]) || !bytes.Equal(b[m.nhead+m.key:length], m.tail[:m.n]) {
 		return false
 	}
-	c.batch.add(ask{key: text(b[m.nhead : m.nhead+m.key]), by: m.limit, cost: 1})
-	r.skip(length)
+	c.batch.addQuestion(ask{key: aliasBytes(b[m.nhead : m.nhead+m.key]), by: m.limit, cost: 1})
+	r.skipCommand(length)
 	return true
 }
 
-// keep makes m the memo of a command.
-func (m *memo) keep(cmd *command, l *numbered) {
+// rememberCommand makes m the memo of a command.
+func (m *memo) rememberCommand(cmd *command, l *numbered) {
 	head, tail := cmd.raw[:cmd.args[1].from], cmd.raw[cmd.args[1].to:]
 	if cmd.inline || len(head) > len(m.head) || len(tail) > len(m.tail) {
 		return
 	}
-	m.nhead, m.key, m.n = copy(m.head[:], head), len(cmd.at(1)), copy(m.tail[:], tail)
+	m.nhead, m.key, m.n = copy(m.head[:], head), len(cmd.argument(1)), copy(m.tail[:], tail)
 	m.limit = l
 }

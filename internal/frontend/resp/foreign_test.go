@@ -64,7 +64,7 @@ func FuzzForeign(f *testing.F) {
 			return
 		}
 		var p parser
-		_, err := p.next(line, lateBounds)
+		_, err := p.parseCommand(line, lateBounds)
 		typed := bytes.TrimSuffix(line[:len(line)-1], []byte("\r"))
 		if strange := bytes.ContainsFunc(typed, func(c rune) bool { return c < ' ' || c > '~' }); strange != (err != nil) && !bytes.ContainsAny(typed, "\"'") && len(bytes.Fields(typed)) <= maxArgs {
 			t.Fatalf("%q: %v", line, err)

@@ -52,7 +52,7 @@ func (o *order) appendInfo(b []byte) []byte {
 // appendonly.
 func replyConfig(c *conn, cmd *command) {
 	switch {
-	case !cmd.is(1, "get"):
+	case !cmd.argumentIs(1, "get"):
 		complainSubcommand(c, cmd)
 		return
 	case len(cmd.args) < 3:
@@ -62,7 +62,7 @@ func replyConfig(c *conn, cmd *command) {
 	var found []string
 	for _, s := range [...][2]string{{"appendonly", "no"}, {"databases", strconv.Itoa(databases)}, {"save", ""}} {
 		for i := 2; i < len(cmd.args); i++ {
-			if ok, err := path.Match(strings.ToLower(text(cmd.at(i))), s[0]); ok && err == nil {
+			if ok, err := path.Match(strings.ToLower(aliasBytes(cmd.argument(i))), s[0]); ok && err == nil {
 				found = append(found, s[:]...)
 				break
 			}

@@ -51,7 +51,7 @@ type limits struct {
 // throttleName is what all limits of CL.THROTTLE are called in metrics.
 const throttleName = "CL.THROTTLE"
 
-func (ls *limits) open(check func(*weir.Limit) error) error {
+func (ls *limits) compileBase(check func(*weir.Limit) error) error {
 	ls.seed = maphash.MakeSeed()
 	for db := range ls.base {
 		scope := "cl.throttle"
@@ -74,8 +74,8 @@ func (ls *limits) open(check func(*weir.Limit) error) error {
 	return nil
 }
 
-// of returns the limit of n.
-func (ls *limits) of(n numbers) (*numbered, error) {
+// limitFor returns the limit of n.
+func (ls *limits) limitFor(n numbers) (*numbered, error) {
 	h := maphash.Comparable(ls.seed, n)
 	first, second := &ls.kept[h%uint64(len(ls.kept))], &ls.kept[h>>32%uint64(len(ls.kept))]
 	if l := first.Load(); l != nil && l.numbers == n {
@@ -84,7 +84,7 @@ func (ls *limits) of(n numbers) (*numbered, error) {
 	if l := second.Load(); l != nil && l.numbers == n {
 		return l, nil
 	}
-	l, err := ls.make(n)
+	l, err := ls.makeLimit(n)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ const (
 	maxThrottlePeriod = int64(weir.MaxPeriod / time.Second)
 )
 
-// make returns a new limit of n, or why there can be none in the words of a
+// makeLimit returns a new limit of n, or why there can be none in the words of a
 // reply.
-func (ls *limits) make(n numbers) (*numbered, error) {
+func (ls *limits) makeLimit(n numbers) (*numbered, error) {
 	outside := func(what string, got, least, most int64) error {
 		return cellError(fmt.Sprintf("%s %d must be between %d and %d", what, got, least, most))
 	}

@@ -11,7 +11,7 @@ import (
 // checkRules takes WEIR.CHECK.
 func checkRules(c *conn, cmd *command) {
 	if r := readRequest(c, cmd, mayCost|mayPriority|mayLease); r != nil {
-		c.batch.add(ask{req: r})
+		c.batch.addQuestion(ask{req: r})
 	}
 }
 
@@ -19,7 +19,7 @@ func checkRules(c *conn, cmd *command) {
 func peekRules(c *conn, cmd *command) {
 	if r := readRequest(c, cmd, mayCost|mayPriority); r != nil {
 		r.Verb = weir.Peek
-		c.batch.add(ask{req: r})
+		c.batch.addQuestion(ask{req: r})
 	}
 }
 
@@ -30,14 +30,14 @@ func acquirePermits(c *conn, cmd *command) {
 		if r.Lease == "" {
 			r.Lease, r.NewLease = rand.Text(), true
 		}
-		c.batch.add(ask{req: r, lease: true})
+		c.batch.addQuestion(ask{req: r, lease: true})
 	}
 }
 
 // decideAlone reads the request of a command that is not decided with others, and does
 // f with it.
 func decideAlone(c *conn, cmd *command, may options, f func(ctx context.Context, r *weir.Request) error) {
-	c.batch.decide()
+	c.batch.decidePending()
 	r := readRequest(c, cmd, may)
 	if r == nil {
 		return

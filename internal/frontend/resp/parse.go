@@ -30,8 +30,8 @@ type command struct {
 	inline bool
 }
 
-// at returns the i-th argument; the 0th is the command's name.
-func (c *command) at(i int) []byte { return c.raw[c.args[i].from:c.args[i].to] }
+// argument returns the i-th argument; the 0th is the command's name.
+func (c *command) argument(i int) []byte { return c.raw[c.args[i].from:c.args[i].to] }
 
 // A parser reads commands that may come in pieces. It keeps where it is, so that
 // no byte is looked at twice. Positions count from the command's beginning.
@@ -55,18 +55,18 @@ func (p *parser) reset() {
 // isFresh reports whether nothing of a command was read.
 func (p *parser) isFresh() bool { return !p.began && p.pos == 0 }
 
-// next reads on in b, which begins where the command does. It reports whether
+// parseCommand reads on in b, which begins where the command does. It reports whether
 // the command is complete: p.pos bytes long. One without arguments is to be left
 // out.
-func (p *parser) next(b []byte, most bounds) (bool, error) {
+func (p *parser) parseCommand(b []byte, most bounds) (bool, error) {
 	if !p.began {
 		if len(b) == 0 {
 			return false, nil
 		}
 		if b[0] != '*' {
-			return p.line(b, most)
+			return p.parseLine(b, most)
 		}
-		n, ok, err := p.header(b, "too big mbulk count string", "invalid multibulk length")
+		n, ok, err := p.parseHeader(b, "too big mbulk count string", "invalid multibulk length")
 		if !ok || err != nil {
 			return false, err
 		}
@@ -86,7 +86,7 @@ func (p *parser) next(b []byte, most bounds) (bool, error) {
 			if c := b[p.pos]; c != '$' {
 				return false, protocolError(fmt.Sprintf("expected '$', got '%c'", printable(c)))
 			}
-			n, ok, err := p.header(b, "too big bulk count string", "invalid bulk length")
+			n, ok, err := p.parseHeader(b, "too big bulk count string", "invalid bulk length")
 			if !ok || err != nil {
 				return false, err
 			}
@@ -122,9 +122,9 @@ func printable(c byte) byte {
 // maxHeader is the longest number, with its first byte and the end of its line.
 const maxHeader = 32
 
-// header reads a byte that says what follows, a number and the end of the line,
+// parseHeader reads a byte that says what follows, a number and the end of the line,
 // at p.pos, and reports false if there is not all of it yet.
-func (p *parser) header(b []byte, long, wrong string) (int32, bool, error) {
+func (p *parser) parseHeader(b []byte, long, wrong string) (int32, bool, error) {
 	b = b[p.pos:]
 	// Most are one or two digits.
 	i, n, negative := 1, int64(0), false
@@ -161,8 +161,8 @@ func (p *parser) header(b []byte, long, wrong string) (int32, bool, error) {
 	return int32(n), true, nil
 }
 
-// line reads a command that a person types: words on a line.
-func (p *parser) line(b []byte, most bounds) (bool, error) {
+// parseLine reads a command that a person types: words on a line.
+func (p *parser) parseLine(b []byte, most bounds) (bool, error) {
 	end := bytes.IndexByte(b[p.pos:], '\n')
 	typed := b[p.pos:]
 	if end >= 0 {
@@ -181,12 +181,12 @@ func (p *parser) line(b []byte, most bounds) (bool, error) {
 	line := b[:int(p.pos)+end]
 	p.pos = int32(len(line)) + 1
 	p.inline = true
-	return true, p.words(line, most)
+	return true, p.splitWords(line, most)
 }
 
-// words cuts a line into words between spaces. A quote, which Redis reads there,
+// splitWords cuts a line into words between spaces. A quote, which Redis reads there,
 // is an error: a word must not mean another key here.
-func (p *parser) words(line []byte, most bounds) error {
+func (p *parser) splitWords(line []byte, most bounds) error {
 	for i := 0; i < len(line); i++ {
 		from := i
 		for i < len(line) && !isSpace(line[i]) {

@@ -14,7 +14,7 @@ func parsed(b []byte, piece int, most bounds) (string, error) {
 	var p parser
 	b = bytes.Clone(b) // words are cut in place
 	for from, have := 0, 0; ; {
-		done, err := p.next(b[from:have], most)
+		done, err := p.parseCommand(b[from:have], most)
 		if err != nil {
 			return out.String(), err
 		}
@@ -30,7 +30,7 @@ func parsed(b []byte, piece int, most bounds) (string, error) {
 		}
 		cmd := command{raw: b[from : from+int(p.pos)], args: p.args}
 		for i := range cmd.args {
-			fmt.Fprintf(&out, "%q ", cmd.at(i))
+			fmt.Fprintf(&out, "%q ", cmd.argument(i))
 		}
 		out.WriteString("/ ")
 		from += int(p.pos)
@@ -143,7 +143,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		s := newBench(t, opt)
 		said := &heard{}
-		c := s.admit(said)
+		c := s.addConnection(said)
 		c.reader.in = make([]byte, usualBuffer)
 		c.feed(b)
 		n := checkReplies(t, said.b.Bytes())
@@ -154,7 +154,7 @@ func FuzzCommands(f *testing.F) {
 			most = earlyBounds
 		}
 		for rest := bytes.Clone(b); ; {
-			done, err := p.next(rest, most)
+			done, err := p.parseCommand(rest, most)
 			if err != nil {
 				commands++ // is told
 			}

@@ -27,13 +27,13 @@ type reader struct {
 // errNoRoom: the client may have no more memory.
 var errNoRoom = errors.New("too many large requests at once, try again")
 
-// fill reads what there is. authBy is when the client must have authenticated, zero if it
+// fillBuffer reads what there is. authBy is when the client must have authenticated, zero if it
 // has.
-func (r *reader) fill(now, authBy time.Time) error {
+func (r *reader) fillBuffer(now, authBy time.Time) error {
 	if !r.makeRoom() {
 		return errNoRoom
 	}
-	r.expect(now, authBy)
+	r.setReadDeadline(now, authBy)
 	n, err := r.nc.Read(r.in[r.to:])
 	r.to += n
 	r.filled = r.to == len(r.in)
@@ -43,21 +43,21 @@ func (r *reader) fill(now, authBy time.Time) error {
 	return cmp.Or(err, io.ErrNoProgress)
 }
 
-// next makes cmd the next command, and reports false if not all of it is there.
-func (r *reader) next(cmd *command, most bounds) (bool, error) {
+// nextCommand makes cmd the next command, and reports false if not all of it is there.
+func (r *reader) nextCommand(cmd *command, most bounds) (bool, error) {
 	p := &r.parser
-	done, err := p.next(r.in[r.from:r.to], most)
+	done, err := p.parseCommand(r.in[r.from:r.to], most)
 	if !done || err != nil {
 		return false, err
 	}
 	*cmd = command{raw: r.in[r.from : r.from+int(p.pos)], args: p.args, inline: p.inline}
-	r.skip(int(p.pos))
+	r.skipCommand(int(p.pos))
 	p.reset()
 	return true, nil
 }
 
-// skip goes on behind a command of n bytes.
-func (r *reader) skip(n int) {
+// skipCommand goes on behind a command of n bytes.
+func (r *reader) skipCommand(n int) {
 	r.from += n
 	r.partialBy = time.Time{}
 }
@@ -85,7 +85,7 @@ func (r *reader) makeRoom() bool {
 	if size == len(r.in) {
 		return true
 	}
-	if !r.s.grow(&r.large, large(size)) {
+	if !r.s.resizeLarge(&r.large, largePart(size)) {
 		return false
 	}
 	grown := make([]byte, size)
@@ -94,8 +94,8 @@ func (r *reader) makeRoom() bool {
 	return true
 }
 
-// expect sets the deadline of the next read.
-func (r *reader) expect(now, authBy time.Time) {
+// setReadDeadline sets the deadline of the next read.
+func (r *reader) setReadDeadline(now, authBy time.Time) {
 	if by := r.deadline(now, authBy); !by.Equal(r.readBy) {
 		r.readBy = by
 		_ = r.nc.SetReadDeadline(by) // it fails on a closed connection, and then so does the read
@@ -128,12 +128,12 @@ func (r *reader) deadline(now, authBy time.Time) time.Time {
 	return time.Time{}
 }
 
-// large returns how much of a buffer of n bytes counts as large.
-func large(n int) int64 { return int64(max(n-usualBuffer, 0)) }
+// largePart returns how much of a buffer of n bytes counts as large.
+func largePart(n int) int64 { return int64(max(n-usualBuffer, 0)) }
 
-// grow makes what counts as large to bytes, and reports false if all connections
+// resizeLarge makes what counts as large to bytes, and reports false if all connections
 // together have no room for it.
-func (s *Server) grow(counted *int64, to int64) bool {
+func (s *Server) resizeLarge(counted *int64, to int64) bool {
 	more := to - *counted
 	if s.large.Add(more) > maxLarge && more > 0 {
 		s.large.Add(-more)

@@ -50,9 +50,9 @@ func (w *writer) writeDirect(b []byte) {
 	w.write(b)
 }
 
-// bulk replies with what the client sent. A large text is written from where it
+// replyBulk replies with what the client sent. A large text is written from where it
 // is.
-func (w *writer) bulk(b []byte) {
+func (w *writer) replyBulk(b []byte) {
 	if len(b) < smallBuffer {
 		w.out = appendBulk(w.out, b)
 		return

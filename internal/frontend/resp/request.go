@@ -28,7 +28,7 @@ var words = [...]struct {
 // word may be the key of an entry where it stands first in its descriptor.
 func readRequest(c *conn, cmd *command, may options) *weir.Request {
 	r := c.s.limiter.Acquire()
-	if err := c.batch.read(r, cmd, may); err != "" {
+	if err := c.batch.readRequest(r, cmd, may); err != "" {
 		c.s.limiter.Recycle(r)
 		c.complain("ERR " + err)
 		return nil
@@ -36,15 +36,15 @@ func readRequest(c *conn, cmd *command, may options) *weir.Request {
 	return r
 }
 
-// read reads the command into r, and returns what is wrong with it, "" for nothing.
-func (b *batch) read(r *weir.Request, cmd *command, may options) string {
-	if len(cmd.at(1)) == 0 || len(cmd.at(1)) > checks.MaxDomain {
+// readRequest reads the command into r, and returns what is wrong with it, "" for nothing.
+func (b *batch) readRequest(r *weir.Request, cmd *command, may options) string {
+	if len(cmd.argument(1)) == 0 || len(cmd.argument(1)) > checks.MaxDomain {
 		return fmt.Sprintf("the domain must have from 1 to %d bytes", checks.MaxDomain)
 	}
-	r.Domain, r.Priority, r.Facts = text(cmd.at(1)), b.s.opt.Priority, checks.Facts(r)
+	r.Domain, r.Priority, r.Facts = aliasBytes(cmd.argument(1)), b.s.opt.Priority, checks.Facts(r)
 	i, n, from := 2, len(cmd.args), len(b.entries)
 	for ; i < n; i += 2 {
-		key := cmd.at(i)
+		key := cmd.argument(i)
 		first := len(b.entries) == from
 		if !first && optionOf(key) >= 0 {
 			break
@@ -66,7 +66,7 @@ func (b *batch) read(r *weir.Request, cmd *command, may options) string {
 		case len(b.entries)-from == checks.MaxEntries:
 			return fmt.Sprintf("a descriptor may have at most %d entries", checks.MaxEntries)
 		}
-		b.entries = append(b.entries, weir.Entry{Key: text(key), Value: text(cmd.at(i + 1))})
+		b.entries = append(b.entries, weir.Entry{Key: aliasBytes(key), Value: aliasBytes(cmd.argument(i + 1))})
 	}
 	if len(b.entries) == from {
 		return "a descriptor has no entries"
@@ -84,7 +84,7 @@ func optionOf(word []byte) int {
 		return -1
 	}
 	for i, o := range words {
-		if strings.EqualFold(text(word), o.word) {
+		if strings.EqualFold(aliasBytes(word), o.word) {
 			return i
 		}
 	}
@@ -94,10 +94,10 @@ func optionOf(word []byte) int {
 func readOptions(r *weir.Request, cmd *command, i int, may options) string {
 	seen := options(0)
 	for ; i < len(cmd.args); i += 2 {
-		at := optionOf(cmd.at(i))
+		at := optionOf(cmd.argument(i))
 		switch {
 		case at < 0:
-			return "options stand last: '" + short(cmd.at(i)) + "' is none"
+			return "options stand last: '" + clipArgument(cmd.argument(i)) + "' is none"
 		case words[at].when&may == 0:
 			return words[at].word + " has no meaning here"
 		case words[at].when&seen != 0:
@@ -106,10 +106,10 @@ func readOptions(r *weir.Request, cmd *command, i int, may options) string {
 			return words[at].word + " has no value"
 		}
 		seen |= words[at].when
-		value := cmd.at(i + 1)
+		value := cmd.argument(i + 1)
 		switch words[at].when {
 		case mayLease:
-			r.Lease = text(value)
+			r.Lease = aliasBytes(value)
 			if held := checks.ReadLease(r.Lease); held != nil {
 				r.Lease = held.Lease
 			} else if len(value) == 0 || len(value) > checks.MaxLease {

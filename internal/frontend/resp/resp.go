@@ -185,7 +185,7 @@ func New(opt Options) (*Server, error) {
 	s.outs.New = func() any { b := make([]byte, 0, smallBuffer); return &b }
 	s.ctx, s.cut = context.WithCancel(context.Background())
 	s.commands = newCommands()
-	if err := s.limits.open(opt.Check); err != nil {
+	if err := s.limits.compileBase(opt.Check); err != nil {
 		return nil, err
 	}
 	return s, nil

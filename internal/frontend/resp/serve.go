@@ -22,21 +22,21 @@ const linger = 500 * time.Millisecond
 // It must be called once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	limits := listen.Limits{
-		Max: int64(s.opt.MaxClients), Shared: s.opt.Shared, Refuse: s.refuse, Counts: s.opt.Connections, Log: s.opt.Log,
+		Max: int64(s.opt.MaxClients), Shared: s.opt.Shared, Refuse: s.refuseClient, Counts: s.opt.Connections, Log: s.opt.Log,
 	}
 	if s.opt.Password != "" {
 		limits.Unauthenticated = max(limits.Max/4, 1)
 	}
 	ln = listen.Limit(ln, limits)
-	ended, err := listen.Serve(ctx, ln, s.accept, func() { time.Sleep(s.opt.DrainDelay) })
+	ended, err := listen.Serve(ctx, ln, s.acceptClients, func() { time.Sleep(s.opt.DrainDelay) })
 	if drainErr := s.drain(); !ended {
 		err = errors.Join(err, drainErr)
 	}
 	return err
 }
 
-// accept lets clients in until ln is closed.
-func (s *Server) accept(ln net.Listener) error {
+// acceptClients lets clients in until ln is closed.
+func (s *Server) acceptClients(ln net.Listener) error {
 	wait := backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 	for {
 		nc, err := ln.Accept()
@@ -51,12 +51,12 @@ func (s *Server) accept(ln net.Listener) error {
 			continue
 		}
 		wait.Reset()
-		s.done.Go(s.admit(nc).run)
+		s.done.Go(s.addConnection(nc).serveClient)
 	}
 }
 
-// admit takes nc into the list of connections.
-func (s *Server) admit(nc net.Conn) *conn {
+// addConnection takes nc into the list of connections.
+func (s *Server) addConnection(nc net.Conn) *conn {
 	if s.opt.TLS != nil {
 		nc = tls.Server(nc, s.opt.TLS)
 	}
@@ -72,8 +72,8 @@ func (s *Server) admit(nc net.Conn) *conn {
 	return c
 }
 
-// refuse tells a client that there is no place for it, in the words of Redis.
-func (s *Server) refuse(nc net.Conn) {
+// refuseClient tells a client that there is no place for it, in the words of Redis.
+func (s *Server) refuseClient(nc net.Conn) {
 	if s.opt.TLS != nil {
 		return
 	}
@@ -83,8 +83,8 @@ func (s *Server) refuse(nc net.Conn) {
 	_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
 }
 
-// leave takes c from the list.
-func (s *Server) leave(c *conn) {
+// removeConnection takes c from the list.
+func (s *Server) removeConnection(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Server) leave(c *conn) {
 func (s *Server) drain() error {
 	by := time.Now().Add(min(linger, s.opt.DrainTimeout))
 	s.drainBy.Store(by.UnixNano())
-	s.each(func(c *conn) { _ = c.nc.SetReadDeadline(by) }) // a closed connection has ended
+	s.eachConnection(func(c *conn) { _ = c.nc.SetReadDeadline(by) }) // a closed connection has ended
 	ended := make(chan struct{})
 	go func() {
 		s.done.Wait()
@@ -109,7 +109,7 @@ func (s *Server) drain() error {
 	}
 	s.cut()
 	n := 0
-	s.each(func(c *conn) {
+	s.eachConnection(func(c *conn) {
 		n++
 		_ = c.nc.Close() // it is to end, one way or another
 	})
@@ -117,8 +117,8 @@ func (s *Server) drain() error {
 	return fmt.Errorf("drain: %d connections cut after %s", n, s.opt.DrainTimeout)
 }
 
-// each calls f for every connection.
-func (s *Server) each(f func(*conn)) {
+// eachConnection calls f for every connection.
+func (s *Server) eachConnection(f func(*conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -137,8 +137,8 @@ func (s *Server) handshake(nc net.Conn) error {
 	return t.HandshakeContext(ctx)
 }
 
-// run serves the connection until it ends.
-func (c *conn) run() {
+// serveClient serves the connection until it ends.
+func (c *conn) serveClient() {
 	defer c.close()
 	now := time.Now()
 	if err := c.s.handshake(c.nc); err != nil {
@@ -148,12 +148,12 @@ func (c *conn) run() {
 		return
 	}
 	c.reader.in = make([]byte, smallBuffer)
-	for c.fill(now) && listen.SetIdle(c.nc, false) {
+	for c.readInput(now) && listen.SetIdle(c.nc, false) {
 		began := time.Now()
 		now = began
 		buffer := c.s.outs.Get().(*[]byte)
 		c.replies.out = (*buffer)[:0]
-		n := c.work()
+		n := c.runCommands()
 		c.replies.flush()
 		if cap(c.replies.out) <= 2*flushAt {
 			*buffer = c.replies.out
@@ -174,9 +174,9 @@ func (c *conn) run() {
 	}
 }
 
-// fill reads what there is, and returns false when there will be no more.
-func (c *conn) fill(now time.Time) bool {
-	switch err := c.reader.fill(now, c.session.authBy); {
+// readInput reads what there is, and returns false when there will be no more.
+func (c *conn) readInput(now time.Time) bool {
+	switch err := c.reader.fillBuffer(now, c.session.authBy); {
 	case err == nil:
 		return true
 	case errors.Is(err, errNoRoom):
@@ -189,8 +189,8 @@ func (c *conn) fill(now time.Time) bool {
 	return false
 }
 
-// work carries out all commands that are there, and returns how many.
-func (c *conn) work() int {
+// runCommands carries out all commands that are there, and returns how many.
+func (c *conn) runCommands() int {
 	n := 0
 	for !c.ends && !c.replies.lost && c.reader.from < c.reader.to {
 		if c.session.isAuthenticated() && c.tx == nil && c.askAgain() {
@@ -201,7 +201,7 @@ func (c *conn) work() int {
 		if !c.session.isAuthenticated() {
 			most = earlyBounds
 		}
-		done, err := c.reader.next(&c.cmd, most)
+		done, err := c.reader.nextCommand(&c.cmd, most)
 		if err != nil {
 			c.breakOff(err)
 			return n
@@ -211,7 +211,7 @@ func (c *conn) work() int {
 		}
 		if len(c.cmd.args) > 0 {
 			n++
-			c.do(&c.cmd)
+			c.runCommand(&c.cmd)
 		}
 		if !c.session.isAuthenticated() {
 			if c.session.early += len(c.cmd.raw); c.session.early > maxEarly {
@@ -219,14 +219,14 @@ func (c *conn) work() int {
 			}
 		}
 	}
-	c.batch.decide()
+	c.batch.decidePending()
 	return n
 }
 
 func (c *conn) close() {
 	// What is left to say was said, or could not be.
 	_ = c.nc.Close()
-	c.s.grow(&c.reader.large, 0)
+	c.s.resizeLarge(&c.reader.large, 0)
 	c.endTransaction()
-	c.s.leave(c)
+	c.s.removeConnection(c)
 }

@@ -33,7 +33,7 @@ func (s *session) isAuthenticated() bool { return s.authBy.IsZero() }
 // authenticate reports whether the user has the password. Without a password there is
 // the default user alone, as of a Redis without one. Beyond the bound on guesses it waits.
 func authenticate(c *conn, user, password []byte) bool {
-	isUser, isPassword := guesses.Equal(text(user), c.s.opt.User), guesses.Equal(text(password), c.s.opt.Password)
+	isUser, isPassword := guesses.Equal(aliasBytes(user), c.s.opt.User), guesses.Equal(aliasBytes(password), c.s.opt.Password)
 	ok, wait := isUser && c.s.opt.Password == "", time.Duration(0)
 	if !ok { // Another connection is no new start: what an address may guess is bounded too.
 		ok, wait = c.s.opt.Guesses.Check(c.s.ctx, "password of the Redis protocol", guesses.Client(c.nc.RemoteAddr().String()),
@@ -57,7 +57,7 @@ func replyHello(c *conn, cmd *command) {
 	proto := c.replies.proto
 	var name []byte
 	if len(cmd.args) > 1 {
-		v, ok := parseInt(cmd.at(1))
+		v, ok := parseInt(cmd.argument(1))
 		switch {
 		case !ok:
 			c.complain("ERR Protocol version is not an integer or out of range")
@@ -71,20 +71,20 @@ func replyHello(c *conn, cmd *command) {
 	for i := 2; i < len(cmd.args); i++ {
 		left := len(cmd.args) - i - 1
 		switch {
-		case cmd.is(i, "auth") && left >= 2:
-			if !authenticate(c, cmd.at(i+1), cmd.at(i+2)) {
+		case cmd.argumentIs(i, "auth") && left >= 2:
+			if !authenticate(c, cmd.argument(i+1), cmd.argument(i+2)) {
 				c.complain(wrongPass)
 				return
 			}
 			i += 2
-		case cmd.is(i, "setname") && left >= 1:
-			name = cmd.at(i + 1)
+		case cmd.argumentIs(i, "setname") && left >= 1:
+			name = cmd.argument(i + 1)
 			if !isGoodName(c, name, "Client names") {
 				return
 			}
 			i++
 		default:
-			c.complain("ERR Syntax error in HELLO option '" + short(cmd.at(i)) + "'")
+			c.complain("ERR Syntax error in HELLO option '" + clipArgument(cmd.argument(i)) + "'")
 			return
 		}
 	}
@@ -108,7 +108,7 @@ func replyHello(c *conn, cmd *command) {
 
 // authenticateUser takes AUTH [username] password.
 func authenticateUser(c *conn, cmd *command) {
-	user, password := []byte(defaultUser), cmd.at(1)
+	user, password := []byte(defaultUser), cmd.argument(1)
 	switch len(cmd.args) {
 	case 2:
 		if c.s.opt.Password == "" {
@@ -116,7 +116,7 @@ func authenticateUser(c *conn, cmd *command) {
 			return
 		}
 	case 3:
-		user, password = cmd.at(1), cmd.at(2)
+		user, password = cmd.argument(1), cmd.argument(2)
 	default:
 		c.complain("ERR syntax error")
 		return
@@ -125,7 +125,7 @@ func authenticateUser(c *conn, cmd *command) {
 		c.complain(wrongPass)
 		return
 	}
-	c.ok()
+	c.replyOK()
 }
 
 func replyPong(c *conn, cmd *command) {
@@ -133,16 +133,16 @@ func replyPong(c *conn, cmd *command) {
 	case 1:
 		c.replies.out = appendSimple(c.replies.out, "PONG")
 	case 2:
-		c.replies.bulk(cmd.at(1))
+		c.replies.replyBulk(cmd.argument(1))
 	default:
 		c.complain("ERR wrong number of arguments for 'ping' command")
 	}
 }
 
-func replyEcho(c *conn, cmd *command) { c.replies.bulk(cmd.at(1)) }
+func replyEcho(c *conn, cmd *command) { c.replies.replyBulk(cmd.argument(1)) }
 
 func quitConn(c *conn, _ *command) {
-	c.ok()
+	c.replyOK()
 	c.ends = true
 }
 
@@ -160,7 +160,7 @@ func resetConn(c *conn, _ *command) {
 }
 
 func selectDB(c *conn, cmd *command) {
-	n, ok := parseInt(cmd.at(1))
+	n, ok := parseInt(cmd.argument(1))
 	switch {
 	case !ok:
 		c.complain("ERR value is not an integer or out of range")
@@ -168,7 +168,7 @@ func selectDB(c *conn, cmd *command) {
 		c.complain("ERR DB index is out of range")
 	default:
 		c.session.db = n
-		c.ok()
+		c.replyOK()
 	}
 }
 
@@ -188,7 +188,7 @@ func isGoodName(c *conn, name []byte, what string) bool {
 // describeClient takes CLIENT and its subcommands.
 func describeClient(c *conn, cmd *command) {
 	n := len(cmd.args)
-	switch sub := strings.ToLower(short(cmd.at(1))); sub {
+	switch sub := strings.ToLower(clipArgument(cmd.argument(1))); sub {
 	case "id":
 		c.replies.out = appendInt(c.replies.out, int64(c.id))
 	case "getname":
@@ -200,9 +200,9 @@ func describeClient(c *conn, cmd *command) {
 	case "setname":
 		if n != 3 {
 			complainArguments(c, cmd)
-		} else if name := cmd.at(2); isGoodName(c, name, "Client names") {
+		} else if name := cmd.argument(2); isGoodName(c, name, "Client names") {
 			c.session.name = string(name)
-			c.ok()
+			c.replyOK()
 		}
 	case "setinfo":
 		setInfo(c, cmd)
@@ -218,9 +218,9 @@ func setInfo(c *conn, cmd *command) {
 		complainArguments(c, cmd)
 		return
 	}
-	if !cmd.is(2, "lib-name") && !cmd.is(2, "lib-ver") {
-		c.complain("ERR Unrecognized option '" + short(cmd.at(2)) + "'")
-	} else if isGoodName(c, cmd.at(3), strings.ToLower(string(cmd.at(2)))) {
-		c.ok()
+	if !cmd.argumentIs(2, "lib-name") && !cmd.argumentIs(2, "lib-ver") {
+		c.complain("ERR Unrecognized option '" + clipArgument(cmd.argument(2)) + "'")
+	} else if isGoodName(c, cmd.argument(3), strings.ToLower(string(cmd.argument(2)))) {
+		c.replyOK()
 	}
 }

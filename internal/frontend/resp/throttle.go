@@ -19,9 +19,9 @@ func throttleKey(c *conn, cmd *command) {
 	var values [5]int64
 	values[4] = 1 // the quantity
 	for i := 2; i < n; i++ {
-		v, ok := parseInt(cmd.at(i))
+		v, ok := parseInt(cmd.argument(i))
 		if !ok {
-			c.complain(cellError("Couldn't parse as integer: " + short(cmd.at(i))).Error())
+			c.complain(cellError("Couldn't parse as integer: " + clipArgument(cmd.argument(i))).Error())
 			return
 		}
 		values[i-1] = v
@@ -30,16 +30,16 @@ func throttleKey(c *conn, cmd *command) {
 		c.complain(cellError(fmt.Sprintf("quantity %d must not be negative", values[4])).Error())
 		return
 	}
-	l, err := c.s.limits.of(numbers{db: c.session.db, burst: values[1], count: values[2], period: values[3]})
+	l, err := c.s.limits.limitFor(numbers{db: c.session.db, burst: values[1], count: values[2], period: values[3]})
 	if err != nil {
 		c.complain(err.Error())
 		return
 	}
 	if n == 5 {
-		c.memo.keep(cmd, l)
+		c.memo.rememberCommand(cmd, l)
 	}
 	// What exceeds every burst can never pass, whatever it is.
-	c.batch.add(ask{key: text(cmd.at(1)), by: l, cost: min(values[4], weir.MaxCost)})
+	c.batch.addQuestion(ask{key: aliasBytes(cmd.argument(1)), by: l, cost: min(values[4], weir.MaxCost)})
 }
 
 // deleteKeys takes DEL key [key ...]: keys of CL.THROTTLE in the database of the connection.
@@ -50,7 +50,7 @@ func deleteKeys(c *conn, cmd *command) {
 	}
 	n := int64(0)
 	for i := 1; i < len(cmd.args); i++ {
-		found, err := c.s.opt.Keyring.Forget(c.s.ctx, text(cmd.at(i)), c.s.limits.base[c.session.db])
+		found, err := c.s.opt.Keyring.Forget(c.s.ctx, aliasBytes(cmd.argument(i)), c.s.limits.base[c.session.db])
 		if err != nil {
 			c.complain(c.s.undecided(err))
 			return
@@ -71,7 +71,7 @@ func replyTTL(unit time.Duration) func(*conn, *command) {
 	return func(c *conn, cmd *command) {
 		left := time.Duration(0)
 		if c.s.limits.unkept == nil { // else no key is kept
-			ops := []weir.Op{{Key: text(cmd.at(1)), Limit: c.s.limits.base[c.session.db], Cost: 1, Verb: weir.Peek}}
+			ops := []weir.Op{{Key: aliasBytes(cmd.argument(1)), Limit: c.s.limits.base[c.session.db], Cost: 1, Verb: weir.Peek}}
 			if _, err := c.s.limiter.Apply(c.s.ctx, ops); err != nil {
 				c.complain(c.s.undecided(err))
 				return

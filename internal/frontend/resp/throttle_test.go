@@ -226,7 +226,7 @@ func (q *quiet) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 // feed runs the commands of raw, as one read would bring them.
 func (c *conn) feed(raw []byte) {
 	c.reader.from, c.reader.to = 0, copy(c.reader.in, raw)
-	c.work()
+	c.runCommands()
 	c.replies.flush()
 }
 
@@ -250,7 +250,7 @@ func benchmarkPipeline(b *testing.B, opt weir.Options) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := s.admit(&quiet{})
+	c := s.addConnection(&quiet{})
 	c.reader.in = make([]byte, usualBuffer)
 	const pipeline, batches = 64, 1600
 	all := make([][]byte, batches)

@@ -16,18 +16,18 @@ func beginTransaction(c *conn, _ *command) {
 		return
 	}
 	c.tx = &transaction{}
-	c.ok()
+	c.replyOK()
 }
 
-// gather adds a command to the transaction.
-func gather(c *conn, cmd *command) {
+// queueCommand adds a command to the transaction.
+func queueCommand(c *conn, cmd *command) {
 	t := c.tx
 	// Of a transaction that fails nothing need be kept.
 	if !t.spoiled {
 		size := len(t.raw) + len(cmd.raw)
-		if size > maxCommand || t.commands == maxArgs || !c.s.grow(&t.large, large(2*size)) {
+		if size > maxCommand || t.commands == maxArgs || !c.s.resizeLarge(&t.large, largePart(2*size)) {
 			t.spoiled, t.raw = true, nil
-			c.s.grow(&t.large, 0)
+			c.s.resizeLarge(&t.large, 0)
 			c.complain("ERR transaction is too large")
 			return
 		}
@@ -47,7 +47,7 @@ func (t *transaction) spoil() {
 // endTransaction forgets what was gathered.
 func (c *conn) endTransaction() {
 	if c.tx != nil {
-		c.s.grow(&c.tx.large, 0)
+		c.s.resizeLarge(&c.tx.large, 0)
 		c.tx = nil
 	}
 }
@@ -58,5 +58,5 @@ func discardTransaction(c *conn, _ *command) {
 		return
 	}
 	c.endTransaction()
-	c.ok()
+	c.replyOK()
 }

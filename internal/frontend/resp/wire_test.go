@@ -82,7 +82,7 @@ func (b *bench) commandNames() []string {
 func (b *bench) dial(t testing.TB) *client {
 	t.Helper()
 	here, there := net.Pipe()
-	b.done.Go(b.admit(there).run)
+	b.done.Go(b.addConnection(there).serveClient)
 	t.Cleanup(func() { here.Close() })
 	return newClient(t, here)
 }

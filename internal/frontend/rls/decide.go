@@ -9,12 +9,12 @@ import (
 	"github.com/weirlimit/weir/internal/checks"
 )
 
-// decide asks the limiter, and fills in the statuses. The part whose limits
+// decideParts asks the limiter, and fills in the statuses. The part whose limits
 // speak in the answer's fields is the one that can be refused, if there is one.
 //
 // What is charged in any case is charged whatever becomes of the rest; what is
 // given back is given back if the rest passes.
-func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err error) {
+func (c *call) decideParts(ctx context.Context) (d weir.Decision, speaker *part, err error) {
 	spend, charge, refund := &c.parts[spending], &c.parts[charging], &c.parts[refunding]
 	d, speaker = weir.AllowUnlimited(), spend
 	if len(spend.indexes) == 0 {
@@ -22,23 +22,23 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 	}
 	if len(charge.indexes) > 0 {
 		charge.life.Req.Facts = checks.Facts(&charge.life.Req)
-		if d, err = charge.life.Look(ctx); err != nil {
+		if d, err = charge.life.DecidePeek(ctx); err != nil {
 			return d, nil, err
 		}
-		c.notify(charge, d)
+		c.fillStatuses(charge, d)
 	}
 	if len(spend.indexes) > 0 {
 		spend.life.Req.Facts = checks.Facts(&spend.life.Req)
 		if d, err = spend.life.Decide(ctx); err == nil {
-			err = spend.life.Wait(ctx)
+			err = spend.life.AwaitDelay(ctx)
 		}
 		if err != nil {
 			return weir.Decision{}, nil, err
 		}
-		c.notify(spend, d)
+		c.fillStatuses(spend, d)
 	}
 	if len(refund.indexes) > 0 && d.Allowed() {
-		if err := c.refund(ctx, refund); err != nil {
+		if err := c.refundPart(ctx, refund); err != nil {
 			// What was spent is given back when the rest of the call fails.
 			for _, p := range []*part{spend, charge} {
 				if len(p.indexes) > 0 {
@@ -51,8 +51,8 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 	return d, speaker, nil
 }
 
-// refund gives back the cost of p's descriptors, and ends their lease.
-func (c *call) refund(ctx context.Context, p *part) error {
+// refundPart gives back the cost of p's descriptors, and ends their lease.
+func (c *call) refundPart(ctx context.Context, p *part) error {
 	l := c.service.gate.Limiter
 	var buf [8]weir.Op
 	ops, permits, err := admit.Refunds(l.Store(), buf[:0], l.Match(&p.life.Req))
@@ -81,11 +81,11 @@ func (c *call) refund(ctx context.Context, p *part) error {
 	return nil
 }
 
-// notify fills in the statuses of p's descriptors.
-func (c *call) notify(p *part, d weir.Decision) {
+// fillStatuses fills in the statuses of p's descriptors.
+func (c *call) fillStatuses(p *part, d weir.Decision) {
 	ops := p.life.Req.Ops()
 	if len(p.indexes) == 1 {
-		c.set(p.indexes[0], d, ops)
+		c.setStatus(p.indexes[0], d, ops)
 		return
 	}
 	for from := 0; from < len(ops); {
@@ -96,15 +96,15 @@ func (c *call) notify(p *part, d weir.Decision) {
 		folded := weir.Fold(ops[from:to])
 		// A ban that operators put over the rules stands behind all other ops.
 		if at := p.indexes[ops[from].Descriptor]; folded.Limit != nil && !c.statuses[at].over {
-			c.set(at, folded, ops[from:to])
+			c.setStatus(at, folded, ops[from:to])
 		}
 		from = to
 	}
 }
 
-// set makes d, made of ops, the status of the descriptor at. Envoy can make header fields
+// setStatus makes d, made of ops, the status of the descriptor at. Envoy can make header fields
 // of the limit.
-func (c *call) set(at int, d weir.Decision, ops []weir.Op) {
+func (c *call) setStatus(at int, d weir.Decision, ops []weir.Op) {
 	s := &c.statuses[at]
 	s.limit, s.remaining, s.over, s.reset = d.Limit, d.Remaining, !d.Allowed(), d.ResetAfter
 	if answer.IsHidden(ops, d) {

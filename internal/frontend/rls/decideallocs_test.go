@@ -33,7 +33,7 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 		if err := c.Decode(in); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.answer(context.Background()); err != nil {
+		if err := c.answerQuestion(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if c.Encoded()[1] == codeOverLimit {

@@ -57,7 +57,7 @@ func (c *call) readDescriptor(b []byte) (err error) {
 			c.entries = append(c.entries, e)
 		case f.Is(2, protowire.BytesType):
 			d.limited = true
-			err = d.override.read(f.Bytes)
+			err = d.override.mergeEncoded(f.Bytes)
 		case f.Is(3, protowire.BytesType):
 			d.hasHits = true
 			err = readValue(f.Bytes, &d.hits)
@@ -71,9 +71,9 @@ func (c *call) readDescriptor(b []byte) (err error) {
 	return err
 }
 
-// read reads a RateLimitOverride on top of what o holds: that is what a second
+// mergeEncoded reads a RateLimitOverride on top of what o holds: that is what a second
 // one in the same message means.
-func (o *override) read(b []byte) error {
+func (o *override) mergeEncoded(b []byte) error {
 	return wire.Each(b, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.VarintType):

@@ -26,11 +26,11 @@ type status struct {
 	banned bool
 }
 
-// encode writes the RateLimitResponse into c.out.
-func (c *call) encode(d weir.Decision, g weir.Guarantee, fields []answer.Field, body []byte) {
-	b := wire.AppendVarint(c.out[:0], 1, code(!d.Allowed()))
+// encodeResponse writes the RateLimitResponse into c.out.
+func (c *call) encodeResponse(d weir.Decision, g weir.Guarantee, fields []answer.Field, body []byte) {
+	b := wire.AppendVarint(c.out[:0], 1, outcomeCode(!d.Allowed()))
 	for i := range c.statuses {
-		b = c.statuses[i].append(b)
+		b = c.statuses[i].appendTo(b)
 	}
 	for i := range fields {
 		var at int
@@ -48,17 +48,17 @@ func (c *call) encode(d weir.Decision, g weir.Guarantee, fields []answer.Field, 
 	c.out = b
 }
 
-func code(over bool) uint64 {
+func outcomeCode(over bool) uint64 {
 	if over {
 		return codeOverLimit
 	}
 	return codeOK
 }
 
-// append appends s as one of the answer's statuses.
-func (s *status) append(b []byte) []byte {
+// appendTo appends s as one of the answer's statuses.
+func (s *status) appendTo(b []byte) []byte {
 	b, at := wire.Begin(b, 2)
-	b = wire.AppendVarint(b, 1, code(s.over))
+	b = wire.AppendVarint(b, 1, outcomeCode(s.over))
 	if l := s.limit; l != nil {
 		var in int
 		b, in = wire.Begin(b, 2)
@@ -80,14 +80,14 @@ func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 // appendLimit appends the fields of a RateLimitResponse.RateLimit.
 func appendLimit(b []byte, l *weir.Limit, banned bool) []byte {
 	if l.Bans {
-		return wire.AppendText(b, 3, text(l.Name)) // a ban has no rate
+		return wire.AppendText(b, 3, validText(l.Name)) // a ban has no rate
 	}
 	if !banned {
 		b = wire.AppendVarint(b, 1, uint64(clamp(l.Count)))
 	}
 	unit, times := unitOf(l)
 	b = wire.AppendVarint(b, 2, uint64(unit))
-	b = wire.AppendText(b, 3, text(l.Name))
+	b = wire.AppendText(b, 3, validText(l.Name))
 	if times > 1 {
 		var at int
 		b, at = wire.Begin(b, 4)

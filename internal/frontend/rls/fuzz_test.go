@@ -106,7 +106,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 		same(t, c, want)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.answer(ctx); err != nil {
+		if err := c.answerQuestion(ctx); err != nil {
 			return
 		}
 		got := new(rlspb.RateLimitResponse)

@@ -25,7 +25,7 @@ func appendMetadata(b []byte, d weir.Decision, g weir.Guarantee) []byte {
 	b, all := wire.Begin(b, 6)
 	b = appendBool(b, "allowed", d.Allowed())
 	if d.Limit != nil {
-		b = appendString(b, "limit", text(d.Limit.Name))
+		b = appendString(b, "limit", validText(d.Limit.Name))
 		if !d.Limit.RefusesAll() {
 			b = appendString(b, "algorithm", d.Limit.Algorithm.Name())
 		}
@@ -76,8 +76,8 @@ func appendNumber(b []byte, key string, v int64) []byte {
 	return wire.End(wire.End(b, value), at)
 }
 
-// text returns s as a string field can hold it.
-func text(s string) string {
+// validText returns s as a string field can hold it.
+func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}

@@ -139,10 +139,10 @@ func shouldRateLimit(srv any, ctx context.Context, read func(any) error, around 
 	switch {
 	case err != nil:
 	case around == nil:
-		err = c.answer(ctx)
+		err = c.answerQuestion(ctx)
 	default:
 		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: rlspb.RateLimitService_ShouldRateLimit_FullMethodName}
-		_, err = around(ctx, c, info, func(ctx context.Context, _ any) (any, error) { return c, c.answer(ctx) })
+		_, err = around(ctx, c, info, func(ctx context.Context, _ any) (any, error) { return c, c.answerQuestion(ctx) })
 	}
 	if err != nil {
 		c.Sent()
@@ -225,8 +225,8 @@ func invalid(format string, args ...any) error {
 	return grpcstat.Error(codes.InvalidArgument, fmt.Sprintf(format, args...))
 }
 
-// split makes the parts of the question.
-func (c *call) split() error {
+// makeParts makes the parts of the question.
+func (c *call) makeParts() error {
 	switch n := len(c.descriptors); {
 	case c.domain == "":
 		return invalid("the domain is empty")
@@ -236,7 +236,7 @@ func (c *call) split() error {
 		return invalid("there are %d descriptors, at most %d are allowed", n, maxDescriptors)
 	}
 	for i := range c.descriptors {
-		if err := c.add(i); err != nil {
+		if err := c.addDescriptor(i); err != nil {
 			return err
 		}
 		c.statuses = append(c.statuses, status{})
@@ -251,8 +251,8 @@ func (c *call) split() error {
 	return nil
 }
 
-// add adds descriptor i to the part where it belongs.
-func (c *call) add(i int) error {
+// addDescriptor adds descriptor i to the part where it belongs.
+func (c *call) addDescriptor(i int) error {
 	d := &c.descriptors[i]
 	all := c.entries[d.from:d.to:d.to]
 	if len(all) == 0 || len(all) > maxEntries {
@@ -314,11 +314,11 @@ func permitName(value string) string {
 
 // replace puts the limit o in the place of the rule's.
 func (s *Service) replace(d *weir.Descriptor, o *override) error {
-	period, err := o.period()
+	period, err := o.statedPeriod()
 	if err != nil {
 		return err
 	}
-	if d.Override, err = s.overrides.limit(o.count, period); err != nil {
+	if d.Override, err = s.overrides.limitFor(o.count, period); err != nil {
 		return err
 	}
 	if o.count == 0 {
@@ -327,14 +327,14 @@ func (s *Service) replace(d *weir.Descriptor, o *override) error {
 	return nil
 }
 
-// answer decides the question and encodes the answer.
-func (c *call) answer(ctx context.Context) error {
-	if err := c.split(); err != nil {
+// answerQuestion decides the question and encodes the answer.
+func (c *call) answerQuestion(ctx context.Context) error {
+	if err := c.makeParts(); err != nil {
 		return err
 	}
-	d, speaker, err := c.decide(ctx)
+	d, speaker, err := c.decideParts(ctx)
 	if err != nil {
-		return c.service.failed(err)
+		return c.service.errorStatus(err)
 	}
 	ops := speaker.life.Req.Ops()
 	var body []byte
@@ -346,12 +346,12 @@ func (c *call) answer(ctx context.Context) error {
 			body = []byte(answer.Detail(ops, d))
 		}
 	}
-	c.encode(d, speaker.life.Req.Guarantee(), c.fields, body)
+	c.encodeResponse(d, speaker.life.Req.Guarantee(), c.fields, body)
 	return nil
 }
 
-// failed returns the status of a call that got err instead of a decision.
-func (s *Service) failed(err error) error {
+// errorStatus returns the status of a call that got err instead of a decision.
+func (s *Service) errorStatus(err error) error {
 	st, store := grpcstatus.Undecided(err)
 	if store {
 		s.gate.Faults.Report("request undecided", err)

@@ -46,8 +46,8 @@ func unitOf(l *weir.Limit) (unit, times uint32) {
 	return unknown, 0
 }
 
-// period returns the period that o states, or what is wrong with it.
-func (o *override) period() (time.Duration, error) {
+// statedPeriod returns the period that o states, or what is wrong with it.
+func (o *override) statedPeriod() (time.Duration, error) {
 	if o.unit == unknown || o.unit >= uint32(len(units)) {
 		return 0, fmt.Errorf("unit %d of its limit is not one of 1 (second) to %d (week)", int32(o.unit), len(units)-1)
 	}
@@ -78,11 +78,11 @@ type overrideKey struct {
 // anew. Their counters are not theirs: they are in the store.
 const maxOverrides = 4096
 
-// limit returns the limit of count per period. Limits of one period share the
+// limitFor returns the limit of count per period. Limits of one period share the
 // counters of equal keys, so that whoever chooses the numbers cannot start
 // afresh by choosing others; hence fixed windows, whose state does not depend on
 // the count.
-func (o *overrides) limit(count uint32, period time.Duration) (*weir.Limit, error) {
+func (o *overrides) limitFor(count uint32, period time.Duration) (*weir.Limit, error) {
 	k := overrideKey{count, period}
 	o.mu.RLock()
 	l := o.limits[k]

@@ -102,7 +102,7 @@ func (s *Service) takeBatch(ctx context.Context, batch []event.Event) error {
 	lead := !s.busy
 	s.busy = true
 	s.mu.Unlock()
-	s.state.change(func(info *report.ServiceInfo) { info.Batches++ })
+	s.state.changeInfo(func(info *report.ServiceInfo) { info.Batches++ })
 	if lead {
 		// The first of those who wait does the work of all that have come when it
 		// begins, and passes it on.
@@ -133,7 +133,7 @@ func (s *Service) waitForRoom(ctx context.Context, n int) error {
 // addWaiting counts events that wait. Requires: mu is held.
 func (s *Service) addWaiting(n int) {
 	s.waiting += n
-	s.state.change(func(info *report.ServiceInfo) { info.Waiting = int64(s.waiting) })
+	s.state.changeInfo(func(info *report.ServiceInfo) { info.Waiting = int64(s.waiting) })
 }
 
 // countOrders counts what waits, one transaction after the other, until nothing does.
@@ -208,12 +208,12 @@ func (s *Service) countBatch(ctx context.Context, batch []event.Event) error {
 			return s.siftBatch(ctx, batch, err)
 		}
 		s.state.noteFailure(err, s.opt.Now())
-		if half := len(batch) / 2; half > 0 && !rows.Again(err) && time.Since(began) >= slowTransaction {
+		if half := len(batch) / 2; half > 0 && !rows.MayRunAgain(err) && time.Since(began) >= slowTransaction {
 			s.opt.Log.Warn("database slow; batch split in halves", "err", err, "events", len(batch))
 			return s.countParts(ctx, batch[:half], batch[half:])
 		}
 		wait := &contended
-		if !rows.Again(err) {
+		if !rows.MayRunAgain(err) {
 			s.outage.Failed(err)
 			wait = &down
 		}
@@ -229,7 +229,7 @@ func (s *Service) siftBatch(ctx context.Context, batch []event.Event, why error)
 	if half := len(batch) / 2; half > 0 {
 		return s.countParts(ctx, batch[:half], batch[half:])
 	}
-	s.state.change(func(info *report.ServiceInfo) { info.Rejected++ })
+	s.state.changeInfo(func(info *report.ServiceInfo) { info.Rejected++ })
 	s.faults.Report("event rejected by the database; it is skipped", fmt.Errorf("%q: %w", batch[0].ID(), why))
 	return nil
 }

@@ -19,8 +19,8 @@ type state struct {
 	longest [60]struct{ minute, lag int64 }
 }
 
-// change changes what is told.
-func (s *state) change(f func(*report.ServiceInfo)) {
+// changeInfo changes what is told.
+func (s *state) changeInfo(f func(*report.ServiceInfo)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.info)
@@ -28,7 +28,7 @@ func (s *state) change(f func(*report.ServiceInfo)) {
 
 // noteFailure notes that a transaction failed.
 func (s *state) noteFailure(err error, now time.Time) {
-	s.change(func(info *report.ServiceInfo) {
+	s.changeInfo(func(info *report.ServiceInfo) {
 		if info.Failing == "" {
 			s.since = now
 		}
@@ -38,7 +38,7 @@ func (s *state) noteFailure(err error, now time.Time) {
 
 // noteSuccess notes that a transaction succeeded.
 func (s *state) noteSuccess(now time.Time, lag time.Duration, t count.Counted) {
-	s.change(func(info *report.ServiceInfo) {
+	s.changeInfo(func(info *report.ServiceInfo) {
 		info.Transactions, info.Events, info.Duplicates, info.Late = info.Transactions+1, info.Events+t.Events, info.Duplicates+t.Duplicates, info.Late+t.Late
 		info.Failing, info.LagMS = "", lag.Milliseconds()
 		minute := now.Unix() / 60

@@ -29,7 +29,7 @@ func overTLS(r *http.Request) bool {
 func (d *Dashboard) sessionOf(r *http.Request) *session {
 	for _, c := range r.Cookies() {
 		if c.Name == cookieName || c.Name == secureCookieName {
-			if v := d.sessions.read(c.Value); v != nil {
+			if v := d.sessions.readCookie(c.Value); v != nil {
 				return v
 			}
 		}
@@ -86,7 +86,7 @@ func (d *Dashboard) mayChange(r *http.Request, v *session) bool {
 	case http.MethodGet, http.MethodHead:
 		return true
 	}
-	return d.cross.Check(r) == nil && hmac.Equal([]byte(r.Header.Get(CSRFHeader)), []byte(d.sessions.csrf(v)))
+	return d.cross.Check(r) == nil && hmac.Equal([]byte(r.Header.Get(CSRFHeader)), []byte(d.sessions.csrfToken(v)))
 }
 
 // session answers GET /ui/session, by which the page learns whether it is logged
@@ -106,7 +106,7 @@ func (d *Dashboard) session(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		at := v.expires.UTC()
-		out.Expires, out.CSRF = &at, d.sessions.csrf(v)
+		out.Expires, out.CSRF = &at, d.sessions.csrfToken(v)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// The connection is gone when this fails, there is nobody left to tell.

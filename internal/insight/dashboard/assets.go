@@ -89,14 +89,14 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	if name == "assets/login.css" {
 		cache = "no-cache"
 	}
-	a.serve(w, r, cache)
+	a.serveContent(w, r, cache)
 }
 
 func serveIndex(w http.ResponseWriter, r *http.Request) {
-	assets()["index.html"].serve(w, r, "no-cache")
+	assets()["index.html"].serveContent(w, r, "no-cache")
 }
 
-func (a *asset) serve(w http.ResponseWriter, r *http.Request, cache string) {
+func (a *asset) serveContent(w http.ResponseWriter, r *http.Request, cache string) {
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", cache)

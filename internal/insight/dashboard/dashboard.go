@@ -55,17 +55,17 @@ func New(opt Options) (*Dashboard, error) {
 	if opt.Token != "" {
 		d.sessions = newSessions(opt.Token, opt.Session, opt.Now)
 	}
-	d.routes()
+	d.addRoutes()
 	return d, nil
 }
 
-func (d *Dashboard) routes() {
+func (d *Dashboard) addRoutes() {
 	d.mux.HandleFunc("GET /ui/assets/", serveAsset)
 	d.mux.HandleFunc("GET /ui/session", d.session)
 	d.mux.HandleFunc("GET /ui/login", d.loginPage)
-	d.mux.HandleFunc("POST /ui/login", d.login)
-	d.mux.HandleFunc("POST /ui/logout", d.logout)
-	d.mux.HandleFunc("GET /ui/", d.page)
+	d.mux.HandleFunc("POST /ui/login", d.handleLogin)
+	d.mux.HandleFunc("POST /ui/logout", d.handleLogout)
+	d.mux.HandleFunc("GET /ui/", d.servePage)
 }
 
 // policy lets a page load what its own origin serves, and nothing else: no
@@ -86,9 +86,9 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mux.ServeHTTP(w, r)
 }
 
-// page answers every address of the page with the page, which finds its way by
+// servePage answers every address of the page with the page, which finds its way by
 // the path itself, and sends who is not logged in to the login.
-func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
+func (d *Dashboard) servePage(w http.ResponseWriter, r *http.Request) {
 	if d.sessions != nil && d.sessionOf(r) == nil {
 		http.Redirect(w, r, loginPath(r.URL.RequestURI()), http.StatusSeeOther)
 		return

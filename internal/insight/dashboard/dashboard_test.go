@@ -248,12 +248,12 @@ func TestLoginFromElsewhere(t *testing.T) {
 	s.want("from another origin", s.login(token, "Origin", "http://evil.test"), 403)
 	s.want("too long", s.login(strings.Repeat("x", 20<<10)), 400)
 	for _, next := range []string{"http://evil.test/", "//evil.test/ui/", "/\\evil.test", "/ui/../v1/rules", "/v1/rules", "/ui/logout", "/ui/\nx", "", "javascript:alert(1)"} {
-		if got := local(next); got != "/ui/" {
+		if got := localPath(next); got != "/ui/" {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
 	for _, next := range []string{"/ui/", "/ui/rules?from=1h&rule=a%20b"} {
-		if got := local(next); got != next {
+		if got := localPath(next); got != next {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}

@@ -20,15 +20,15 @@ func FuzzNext(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, next string) {
-		to, err := base.Parse(local(next))
+		to, err := base.Parse(localPath(next))
 		if err != nil {
 			t.Fatalf("%q leads to what is no address: %v", next, err)
 		}
 		if to.Host != "weir.test" || to.Scheme != "https" || !strings.HasPrefix(to.Path, home) || strings.HasPrefix(to.Path, "/ui/log") {
 			t.Errorf("%q leads to %s", next, to)
 		}
-		if again := local(local(next)); again != local(next) {
-			t.Errorf("%q leads to %q, and that to %q", next, local(next), again)
+		if again := localPath(localPath(next)); again != localPath(next) {
+			t.Errorf("%q leads to %q, and that to %q", next, localPath(next), again)
 		}
 	})
 }
@@ -39,12 +39,12 @@ func FuzzCookie(f *testing.F) {
 	s := newSessions("an admin token of some length", time.Hour, func() time.Time { return now })
 	// The same in every process that fuzzes.
 	body := append(binary.BigEndian.AppendUint64(nil, uint64(now.Add(time.Hour).Unix())), make([]byte, idBytes)...)
-	made := base64.RawURLEncoding.EncodeToString(append(body, s.sign("cookie", body)...))
+	made := base64.RawURLEncoding.EncodeToString(append(body, s.signBytes("cookie", body)...))
 	for _, v := range []string{"", made, made[:40], strings.Repeat("A", len(made)), made + "=", strings.ToLower(made)} {
 		f.Add(v)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if v := s.read(value); (v != nil) != (value == made) {
+		if v := s.readCookie(value); (v != nil) != (value == made) {
 			t.Errorf("%q: %+v", value, v)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 
 // loginPath is where to log in, to go on at next afterwards.
 func loginPath(next string) string {
-	if next = local(next); next == home {
+	if next = localPath(next); next == home {
 		return "/ui/login"
 	}
 	return "/ui/login?" + url.Values{"next": {next}}.Encode()
@@ -23,9 +23,9 @@ func loginPath(next string) string {
 
 const home = "/ui/"
 
-// local returns next if it is an address of the page, else the page's first. Any
+// localPath returns next if it is an address of the page, else the page's first. Any
 // other would lead from the login to whatever a link says.
-func local(next string) string {
+func localPath(next string) string {
 	const most = 4096 // bytes
 	u, err := url.Parse(next)
 	if err != nil || len(next) > most || !strings.HasPrefix(next, home) || u.Host != "" || u.Scheme != "" ||
@@ -47,7 +47,7 @@ func (d *Dashboard) showLogin(w http.ResponseWriter, status int, next, fault str
 
 // loginPage answers GET /ui/login.
 func (d *Dashboard) loginPage(w http.ResponseWriter, r *http.Request) {
-	next := local(r.URL.Query().Get("next"))
+	next := localPath(r.URL.Query().Get("next"))
 	if d.sessions == nil || d.sessionOf(r) != nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
@@ -55,8 +55,8 @@ func (d *Dashboard) loginPage(w http.ResponseWriter, r *http.Request) {
 	d.showLogin(w, http.StatusOK, next, "")
 }
 
-// login answers POST /ui/login.
-func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
+// handleLogin answers POST /ui/login.
+func (d *Dashboard) handleLogin(w http.ResponseWriter, r *http.Request) {
 	if d.sessions == nil {
 		http.Redirect(w, r, home, http.StatusSeeOther)
 		return
@@ -71,7 +71,7 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		d.showLogin(w, http.StatusBadRequest, home, "The form did not arrive as it should.")
 		return
 	}
-	next, from := local(r.PostForm.Get("next")), guesses.Client(r.RemoteAddr)
+	next, from := localPath(r.PostForm.Get("next")), guesses.Client(r.RemoteAddr)
 	ok, wait := d.opt.Guesses.Check(r.Context(), "admin token at the login", from, d.opt.Token, guesses.Equal(r.PostForm.Get("token"), d.opt.Token))
 	switch {
 	case wait > 0:
@@ -83,14 +83,14 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		d.showLogin(w, http.StatusUnauthorized, next, "This is not the admin token.")
 		return
 	}
-	value, v := d.sessions.open()
+	value, v := d.sessions.startSession()
 	d.opt.Log.Info("logged in to the dashboard", "from", from, "until", v.expires.UTC())
-	http.SetCookie(w, d.cookie(r, value, int(d.opt.Session.Seconds())))
+	http.SetCookie(w, d.sessionCookie(r, value, int(d.opt.Session.Seconds())))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// cookie returns the session's cookie; an age below zero takes it away.
-func (d *Dashboard) cookie(r *http.Request, value string, age int) *http.Cookie {
+// sessionCookie returns the session's cookie; an age below zero takes it away.
+func (d *Dashboard) sessionCookie(r *http.Request, value string, age int) *http.Cookie {
 	c := &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if overTLS(r) {
 		c.Name, c.Secure = secureCookieName, true
@@ -98,8 +98,8 @@ func (d *Dashboard) cookie(r *http.Request, value string, age int) *http.Cookie 
 	return c
 }
 
-// logout answers POST /ui/logout.
-func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
+// handleLogout answers POST /ui/logout.
+func (d *Dashboard) handleLogout(w http.ResponseWriter, r *http.Request) {
 	if d.sessions == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -110,9 +110,9 @@ func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if v != nil {
-		d.sessions.end(v)
+		d.sessions.endSession(v)
 		d.opt.Log.Info("logged out of the dashboard", "from", guesses.Client(r.RemoteAddr))
 	}
-	http.SetCookie(w, d.cookie(r, "", -1))
+	http.SetCookie(w, d.sessionCookie(r, "", -1))
 	w.WriteHeader(http.StatusNoContent)
 }

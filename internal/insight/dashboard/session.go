@@ -52,26 +52,26 @@ const (
 	cookieBytes = stampBytes + idBytes + sha256.Size
 )
 
-// open starts a session and returns its cookie's value.
-func (s *sessions) open() (string, *session) {
+// startSession starts a session and returns its cookie's value.
+func (s *sessions) startSession() (string, *session) {
 	v := &session{expires: s.now().Add(s.last).Truncate(time.Second)}
 	rand.Read(v.id[:]) // never fails
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, cookieBytes), uint64(v.expires.Unix()))
 	b = append(b, v.id[:]...)
-	return base64.RawURLEncoding.EncodeToString(append(b, s.sign("cookie", b)...)), v
+	return base64.RawURLEncoding.EncodeToString(append(b, s.signBytes("cookie", b)...)), v
 }
 
-// sign returns the signature of b for one use.
-func (s *sessions) sign(use string, b []byte) []byte {
+// signBytes returns the signature of b for one use.
+func (s *sessions) signBytes(use string, b []byte) []byte {
 	m := hmac.New(sha256.New, s.key())
 	m.Write([]byte(use + "\x00"))
 	m.Write(b)
 	return m.Sum(nil)
 }
 
-// read returns the session of a cookie's value, nil if it is none, has expired or
+// readCookie returns the session of a cookie's value, nil if it is none, has expired or
 // was ended.
-func (s *sessions) read(value string) *session {
+func (s *sessions) readCookie(value string) *session {
 	if len(value) != base64.RawURLEncoding.EncodedLen(cookieBytes) {
 		return nil
 	}
@@ -80,32 +80,32 @@ func (s *sessions) read(value string) *session {
 		return nil
 	}
 	body, sum := b[:stampBytes+idBytes], b[stampBytes+idBytes:]
-	if !hmac.Equal(sum, s.sign("cookie", body)) {
+	if !hmac.Equal(sum, s.signBytes("cookie", body)) {
 		return nil
 	}
 	v := &session{expires: time.Unix(int64(binary.BigEndian.Uint64(body)), 0)}
 	copy(v.id[:], body[stampBytes:])
-	if !s.now().Before(v.expires) || s.over(v.id) {
+	if !s.now().Before(v.expires) || s.hasEnded(v.id) {
 		return nil
 	}
 	return v
 }
 
-// csrf returns what changing requests of a session say in the header Weir-CSRF.
-func (s *sessions) csrf(v *session) string {
-	return base64.RawURLEncoding.EncodeToString(s.sign("csrf", v.id[:]))
+// csrfToken returns what changing requests of a session say in the header Weir-CSRF.
+func (s *sessions) csrfToken(v *session) string {
+	return base64.RawURLEncoding.EncodeToString(s.signBytes("csrf", v.id[:]))
 }
 
-func (s *sessions) over(id [16]byte) bool {
+func (s *sessions) hasEnded(id [16]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, over := s.ended[id]
 	return over
 }
 
-// end ends a session on this node. Sessions that have expired since need not be
+// endSession ends a session on this node. Sessions that have expired since need not be
 // remembered.
-func (s *sessions) end(v *session) {
+func (s *sessions) endSession(v *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

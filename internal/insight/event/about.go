@@ -45,7 +45,7 @@ type About struct {
 	Addresses int64 `json:"addresses,omitempty"`
 }
 
-func (a *About) check() error {
+func (a *About) checkFacts() error {
 	for _, s := range []struct {
 		name, value string
 		max         int

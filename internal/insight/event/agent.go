@@ -78,7 +78,7 @@ func agentOf(name string) agent {
 // entry is the upper bits of a name's hash, and below them its class.
 type agents [256]atomic.Uint64
 
-func (a *agents) of(name string, hash uint64) agent {
+func (a *agents) classOfAgent(name string, hash uint64) agent {
 	e := &a[hash>>56]
 	if v := e.Load(); v != 0 && v>>8 == hash>>8 {
 		return agent(v)

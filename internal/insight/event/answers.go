@@ -30,7 +30,7 @@ type Answers struct {
 	LongestMS int64 `json:"longest_ms,omitempty"`
 }
 
-func (a *Answers) check() error {
+func (a *Answers) checkSums() error {
 	left, bad := a.Count, false
 	for _, n := range []int64{a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError} {
 		bad = bad || n < 0 || n > left
@@ -51,8 +51,8 @@ type answers struct {
 	total, longest int64
 }
 
-// answer counts how a request ended.
-func (r *record) answer(s *sighting) {
+// countAnswer counts how a request ended.
+func (r *record) countAnswer(s *sighting) {
 	if r.count == 0 {
 		r.last = max(r.last, s.now)
 	}
@@ -67,9 +67,9 @@ func (r *record) answer(s *sighting) {
 	}
 }
 
-func (a *answers) report() *Answers {
+func (a *answers) buildAnswers() *Answers {
 	out := &Answers{OK: a.classes[classOK], Redirect: a.classes[classRedirect], Denied: a.classes[classDenied],
-		ClientError: a.classes[classClientError], ServerError: a.classes[classServerError], TotalMS: ceilMS(a.total), LongestMS: ceilMS(a.longest)}
+		ClientError: a.classes[classClientError], ServerError: a.classes[classServerError], TotalMS: ceilToMillis(a.total), LongestMS: ceilToMillis(a.longest)}
 	for _, n := range a.classes {
 		out.Count += n
 	}
@@ -126,8 +126,8 @@ const maxArrivals = 1 << 18
 // arrival is a decision of a key of the sample.
 type arrival struct{ at, cost int64 }
 
-// arrive notes a single decision, if its key belongs to the sample.
-func (m *merger) arrive(r *record, s *sighting) {
+// recordArrival notes a single decision, if its key belongs to the sample.
+func (m *merger) recordArrival(r *record, s *sighting) {
 	if !r.sampled || r.merged || r.arrivalsCut {
 		return
 	}
@@ -161,16 +161,16 @@ func (r *Record) check() error {
 		}
 	}
 	if r.About != nil {
-		if err := r.About.check(); err != nil {
+		if err := r.About.checkFacts(); err != nil {
 			return err
 		}
 	}
 	if r.Answers != nil {
-		if err := r.Answers.check(); err != nil {
+		if err := r.Answers.checkSums(); err != nil {
 			return err
 		}
 	}
 	return checkArrivals(r.Arrivals)
 }
 
-func ceilMS(us int64) int64 { return (us + 999) / 1000 }
+func ceilToMillis(us int64) int64 { return (us + 999) / 1000 }

@@ -33,7 +33,7 @@ func (b *Broadcast) Publish(_ context.Context, batch []Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subscribers {
-		b.dropped += s.add(batch)
+		b.dropped += s.addBatch(batch)
 	}
 	if b.closed {
 		return ErrClosed
@@ -102,9 +102,9 @@ func (b *Broadcast) Subscribe(max int, keep func(*Event) bool) (*Subscription, e
 	return s, nil
 }
 
-// add takes over the events of a batch that are meant, and returns how many of
+// addBatch takes over the events of a batch that are meant, and returns how many of
 // those that were to be read are not any more.
-func (s *Subscription) add(batch []Event) (dropped uint64) {
+func (s *Subscription) addBatch(batch []Event) (dropped uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range batch {
@@ -140,14 +140,14 @@ func (s *Subscription) Next(ctx context.Context) (events []Event, dropped uint64
 		case <-s.ended:
 			err = ErrClosed
 		}
-		if events, dropped = s.take(); len(events) > 0 {
+		if events, dropped = s.takeEvents(); len(events) > 0 {
 			return events, dropped, nil
 		}
 	}
 	return nil, 0, err
 }
 
-func (s *Subscription) take() (events []Event, dropped uint64) {
+func (s *Subscription) takeEvents() (events []Event, dropped uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, dropped = s.events, s.dropped

@@ -94,14 +94,14 @@ func (e *Event) Encode() ([]byte, error) {
 // Decode reads what Encode has written, in this version or the one before. An event
 // of another program or of a later version is an error.
 func Decode(b []byte) (Event, error) {
-	e, err := decode(b)
+	e, err := decodeEvent(b)
 	if err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	return e, nil
 }
 
-func decode(b []byte) (e Event, err error) {
+func decodeEvent(b []byte) (e Event, err error) {
 	if len(b) > MaxEncoded {
 		return e, fmt.Errorf("%d bytes are more than the %d that an event has", len(b), MaxEncoded)
 	}
@@ -171,12 +171,12 @@ func (r *Rollup) check() error {
 		return fmt.Errorf("requests of %d outcomes: at most %d are known", len(r.Requests), maxOutcomes)
 	}
 	if r.Latency != nil {
-		if err := r.Latency.check(); err != nil {
+		if err := r.Latency.checkBuckets(); err != nil {
 			return err
 		}
 	}
 	if r.Responses != nil {
-		return r.Responses.check()
+		return r.Responses.checkTimes()
 	}
 	return nil
 }

@@ -42,11 +42,11 @@ const (
 	numTexts
 )
 
-func (f *facts) get(i int) string { return string(f.text[f.ends[i]:f.ends[i+1]]) }
+func (f *facts) readText(i int) string { return string(f.text[f.ends[i]:f.ends[i+1]]) }
 
-// put appends the text of number i, of which at most max bytes are kept, and
+// appendText appends the text of number i, of which at most max bytes are kept, and
 // reports whether it was cut.
-func (f *facts) put(i int, s string, max int) (cut bool) {
+func (f *facts) appendText(i int, s string, max int) (cut bool) {
 	if cut = len(s) > max; cut {
 		s = s[:max]
 		// A character that was cut in two is left out.
@@ -70,21 +70,21 @@ type taker struct {
 	agents agents
 }
 
-// take copies what is known; known says whether it is anything. h hashes what every node is to hash alike.
-func (t *taker) take(f *facts, from weir.Facts, h *hasher) {
+// takeFacts copies what is known; known says whether it is anything. h hashes what every node is to hash alike.
+func (t *taker) takeFacts(f *facts, from weir.Facts, h *hasher) {
 	path, user, name := from.Path(), from.User(), from.Agent()
-	f.put(textMethod, from.Method(), MaxMethod)
-	f.put(textHost, from.Host(), MaxHost)
-	f.put(textPath, path, MaxPath)
+	f.appendText(textMethod, from.Method(), MaxMethod)
+	f.appendText(textHost, from.Host(), MaxHost)
+	f.appendText(textPath, path, MaxPath)
 	f.userRest = 0
-	if f.put(textUser, user, MaxUser) {
-		f.userRest = h.of(user)
+	if f.appendText(textUser, user, MaxUser) {
+		f.userRest = h.hashFact(user)
 	}
-	f.put(textTier, from.Tier(), MaxTier)
-	f.pathHash, f.userHash, f.agentHash = t.hash(path), t.hash(user), t.hash(name)
+	f.appendText(textTier, from.Tier(), MaxTier)
+	f.pathHash, f.userHash, f.agentHash = t.hashLocally(path), t.hashLocally(user), t.hashLocally(name)
 	f.agent = agentNone
 	if name != "" {
-		f.agent = t.agents.of(name, f.agentHash)
+		f.agent = t.agents.classOfAgent(name, f.agentHash)
 	}
 	f.takeAddress(from.Address(), h)
 	f.known = f.ends[numTexts] > 0 || f.addressHash|f.agentHash != 0
@@ -115,16 +115,16 @@ func (a *netip4or6) Addr() netip.Addr {
 // send as many as it likes.
 const maxHashed = 512
 
-// of returns the hash of a fact, zero if there is none.
-func (h *hasher) of(s string) uint64 {
+// hashFact returns the hash of a fact, zero if there is none.
+func (h *hasher) hashFact(s string) uint64 {
 	if s == "" {
 		return 0
 	}
-	return h.sum(s[:min(len(s), maxHashed)]) | 1
+	return h.hashText(s[:min(len(s), maxHashed)]) | 1
 }
 
-// hash is the same in this process.
-func (t *taker) hash(s string) uint64 {
+// hashLocally is the same in this process.
+func (t *taker) hashLocally(s string) uint64 {
 	if s == "" {
 		return 0
 	}
@@ -137,7 +137,7 @@ type small struct {
 	more  []uint64
 }
 
-func (f *small) add(hash uint64) {
+func (f *small) addHash(hash uint64) {
 	switch {
 	case hash == 0 || hash == f.first:
 		return
@@ -152,7 +152,7 @@ func (f *small) add(hash uint64) {
 	}
 }
 
-func (f *small) count() int64 {
+func (f *small) countDistinct() int64 {
 	if f.first == 0 {
 		return 0
 	}
@@ -165,20 +165,20 @@ type about struct {
 	users, agents, paths, addresses small
 }
 
-func (a *about) add(f *facts) {
+func (a *about) addFacts(f *facts) {
 	a.last = *f
-	a.users.add(f.userHash)
-	a.agents.add(f.agentHash)
-	a.paths.add(f.pathHash)
-	a.addresses.add(f.addressHash)
+	a.users.addHash(f.userHash)
+	a.agents.addHash(f.agentHash)
+	a.paths.addHash(f.pathHash)
+	a.addresses.addHash(f.addressHash)
 }
 
-// report returns it in words, identities as n names them, or plain.
-func (a *about) report(n *keyHasher, unhashed bool) *About {
+// buildAbout returns it in words, identities as n names them, or plain.
+func (a *about) buildAbout(n *keyHasher, unhashed bool) *About {
 	out := &About{
-		Method: valid(a.last.get(textMethod)), Host: valid(a.last.get(textHost)), Path: valid(a.last.get(textPath)),
-		User: valid(a.last.get(textUser)), Tier: valid(a.last.get(textTier)), Agent: agentWords[a.last.agent],
-		Users: a.users.count(), Agents: a.agents.count(), Paths: a.paths.count(), Addresses: a.addresses.count(),
+		Method: validText(a.last.readText(textMethod)), Host: validText(a.last.readText(textHost)), Path: validText(a.last.readText(textPath)),
+		User: validText(a.last.readText(textUser)), Tier: validText(a.last.readText(textTier)), Agent: agentWords[a.last.agent],
+		Users: a.users.countDistinct(), Agents: a.agents.countDistinct(), Paths: a.paths.countDistinct(), Addresses: a.addresses.countDistinct(),
 	}
 	if out.Method == "" && a.last.agentHash == 0 {
 		out.Agent = "" // who knows no method does not know that no name was sent
@@ -197,9 +197,9 @@ func (a *about) report(n *keyHasher, unhashed bool) *About {
 		return out
 	}
 	out.Address, out.Network = n.identity(out.Address, 0), n.identity(out.Network, 0)
-	out.User = n.identity(a.last.get(textUser), a.last.userRest)
+	out.User = n.identity(a.last.readText(textUser), a.last.userRest)
 	return out
 }
 
-// valid returns s as what JSON can carry, no longer than it was.
-func valid(s string) string { return strings.ToValidUTF8(s, "?") }
+// validText returns s as what JSON can carry, no longer than it was.
+func validText(s string) string { return strings.ToValidUTF8(s, "?") }

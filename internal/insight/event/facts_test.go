@@ -28,7 +28,7 @@ func TestAgentOf(t *testing.T) {
 			return
 		}
 		for range 2 { // found out, and remembered
-			if got := agentWords[seen.of(name, h.of(name))]; got != want {
+			if got := agentWords[seen.classOfAgent(name, h.hashFact(name))]; got != want {
 				t.Errorf("%q is remembered as %s, want %s", name, got, want)
 			}
 		}
@@ -67,9 +67,9 @@ func TestFactsAreCut(t *testing.T) {
 	at := taker{seed: maphash.MakeSeed()}
 	long := strings.Repeat("ü", 200) // two bytes each
 	first, second := known{user: long + "a", path: "/" + long + "a", host: long, method: long, tier: long}, known{user: long + "b", path: "/" + long + "b"}
-	at.take(&f, first, &h)
+	at.takeFacts(&f, first, &h)
 	for i, c := range []struct{ text, max int }{{textMethod, MaxMethod}, {textHost, MaxHost}, {textPath, MaxPath}, {textUser, MaxUser}, {textTier, MaxTier}} {
-		s := f.get(c.text)
+		s := f.readText(c.text)
 		if len(s) > c.max || len(s) < c.max-1 || !utf8.ValidString(s) {
 			t.Errorf("%d: kept %q, want %d bytes", i, s, c.max)
 		}
@@ -78,21 +78,21 @@ func TestFactsAreCut(t *testing.T) {
 		t.Error("a user who was cut is taken for whole")
 	}
 	var a about
-	a.add(&f)
+	a.addFacts(&f)
 	n := newKeyHasher([]byte("0123456789abcdef"), false)
-	was := a.report(n, false).User
-	at.take(&f, second, &h)
-	a.add(&f)
-	out := a.report(n, false)
+	was := a.buildAbout(n, false).User
+	at.takeFacts(&f, second, &h)
+	a.addFacts(&f)
+	out := a.buildAbout(n, false)
 	if out.User == was || out.Users != 2 || out.Paths != 2 {
 		t.Errorf("what differs behind the cut is taken for the same: %+v", out)
 	}
-	at.take(&f, known{user: "\xff\xfe", path: "/\xff"}, &h)
-	if f.userRest != 0 || f.get(textHost) != "" {
+	at.takeFacts(&f, known{user: "\xff\xfe", path: "/\xff"}, &h)
+	if f.userRest != 0 || f.readText(textHost) != "" {
 		t.Error("facts remain of whom the room was before")
 	}
-	a.add(&f)
-	if out = a.report(n, true); out.User != "?" || out.Path != "/?" || out.Users != 3 {
+	a.addFacts(&f)
+	if out = a.buildAbout(n, true); out.User != "?" || out.Path != "/?" || out.Users != 3 {
 		t.Errorf("what is not UTF-8: %+v", out)
 	}
 }
@@ -114,10 +114,10 @@ func TestNothingIsKnown(t *testing.T) {
 		{known{tier: "gold"}, true, ""},
 		{known{address: netip.MustParseAddr("::1")}, true, ""},
 	} {
-		at.take(&f, c.facts, &h)
+		at.takeFacts(&f, c.facts, &h)
 		var a about
-		a.add(&f)
-		if got := a.report(n, true).Agent; f.known != c.known || got != c.agent {
+		a.addFacts(&f)
+		if got := a.buildAbout(n, true).Agent; f.known != c.known || got != c.agent {
 			t.Errorf("%d: known %v, agent %q", i, f.known, got)
 		}
 	}
@@ -137,10 +137,10 @@ func TestAddresses(t *testing.T) {
 		if c[0] != "" {
 			addr = netip.MustParseAddr(c[0])
 		}
-		at.take(&f, known{address: addr}, &h)
+		at.takeFacts(&f, known{address: addr}, &h)
 		var a about
-		a.add(&f)
-		out := a.report(n, true)
+		a.addFacts(&f)
+		out := a.buildAbout(n, true)
 		want := int64(1)
 		if c[0] == "" {
 			want = 0
@@ -148,7 +148,7 @@ func TestAddresses(t *testing.T) {
 		if out.Address != c[1] || out.Network != c[2] || out.Addresses != want {
 			t.Errorf("%q: %+v", c[0], out)
 		}
-		if hashed := a.report(n, false); c[0] != "" && (len(hashed.Address) != 32 || len(hashed.Network) != 32 || hashed.Address == hashed.Network || hashed.Address != n.hash([]byte(c[0]), 0)) {
+		if hashed := a.buildAbout(n, false); c[0] != "" && (len(hashed.Address) != 32 || len(hashed.Network) != 32 || hashed.Address == hashed.Network || hashed.Address != n.keyedHash([]byte(c[0]), 0)) {
 			t.Errorf("%q: hashed %+v", c[0], hashed)
 		}
 	}
@@ -156,14 +156,14 @@ func TestAddresses(t *testing.T) {
 
 func TestFewCountsToSixteen(t *testing.T) {
 	var f small
-	f.add(0)
-	if f.count() != 0 {
+	f.addHash(0)
+	if f.countDistinct() != 0 {
 		t.Error("nothing was counted")
 	}
 	for i := range uint64(40) {
-		f.add(i/2 + 1)
-		f.add(1)
-		if got, want := f.count(), min(int64(i/2+1), MaxDifferent); got != want {
+		f.addHash(i/2 + 1)
+		f.addHash(1)
+		if got, want := f.countDistinct(), min(int64(i/2+1), MaxDifferent); got != want {
 			t.Errorf("%d different ones: counted %d, want %d", i/2+1, got, want)
 		}
 	}
@@ -194,11 +194,11 @@ func FuzzFacts(f *testing.F) {
 		k := known{method: method, host: host, path: path, user: user, tier: tier, agent: agent}
 		k.address, _ = netip.AddrFromSlice(address)
 		var one facts
-		at.take(&one, k, &h)
+		at.takeFacts(&one, k, &h)
 		var a about
-		a.add(&one)
+		a.addFacts(&one)
 		for _, plain := range []bool{true, false} {
-			r := &Record{Count: 1, Every: 1, About: a.report(newKeyHasher([]byte("0123456789abcdef"), plain), plain)}
+			r := &Record{Count: 1, Every: 1, About: a.buildAbout(newKeyHasher([]byte("0123456789abcdef"), plain), plain)}
 			e := Event{Source: "n", Sequence: 1, Record: r}
 			text, err := e.Encode()
 			if err != nil {

@@ -33,8 +33,8 @@ type fastCell struct {
 	tag uint32
 }
 
-// tagOf returns the place and the tag of a decision.
-func tagOf(hash uint64, l *weir.Limit, outcome weir.Outcome, cost int64, decided bool) (index int, tag uint32) {
+// indexAndTag returns the place and the tag of a decision.
+func indexAndTag(hash uint64, l *weir.Limit, outcome weir.Outcome, cost int64, decided bool) (index int, tag uint32) {
 	kind := uint64(outcome)<<1 | 1
 	if decided {
 		kind |= 1 << 8
@@ -43,9 +43,9 @@ func tagOf(hash uint64, l *weir.Limit, outcome weir.Outcome, cost int64, decided
 	return int(h % fastSize), uint32(h>>32) | 1
 }
 
-// count counts a decision, and returns false if its entry is not hot, or it is to
+// countDecision counts a decision, and returns false if its entry is not hot, or it is to
 // go through the ring nevertheless.
-func (h *fastCounters) count(index int, tag uint32) bool {
+func (h *fastCounters) countDecision(index int, tag uint32) bool {
 	e := &h.entries[index]
 	for {
 		v := e.Load()
@@ -71,7 +71,7 @@ func (h *fastCounters) install(r *record, hash uint64) {
 		return
 	}
 	cost := r.cost / r.count
-	index, tag := tagOf(hash, r.limit, r.outcome, cost, r.decisive > 0)
+	index, tag := indexAndTag(hash, r.limit, r.outcome, cost, r.decisive > 0)
 	if h.cells[index] != nil {
 		return
 	}
@@ -81,9 +81,9 @@ func (h *fastCounters) install(r *record, hash uint64) {
 	h.entries[index].Store(uint64(tag) << 32)
 }
 
-// take calls each with what was counted since the last call, and lets go of what
+// takeCounts calls each with what was counted since the last call, and lets go of what
 // is hot no more.
-func (h *fastCounters) take(each func(*fastCell, int64)) {
+func (h *fastCounters) takeCounts(each func(*fastCell, int64)) {
 	for i, c := range h.cells {
 		if c == nil {
 			continue

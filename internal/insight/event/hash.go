@@ -12,32 +12,32 @@ type hasher struct{ a, b uint64 }
 
 const fold = 0x9e3779b97f4a7c15
 
-func (h hasher) sum(s string) uint64 {
+func (h hasher) hashText(s string) uint64 {
 	acc := h.a ^ uint64(len(s))*fold
 	for len(s) > 16 {
-		acc = mix(word(s)^h.b, word(s[8:])^acc)
+		acc = mix(loadWord(s)^h.b, loadWord(s[8:])^acc)
 		s = s[16:]
 	}
 	// The ends of what is left overlap where it is not twice as long.
 	var x, y uint64
 	switch n := len(s); {
 	case n >= 8:
-		x, y = word(s), word(s[n-8:])
+		x, y = loadWord(s), loadWord(s[n-8:])
 	case n >= 4:
-		x, y = half(s), half(s[n-4:])
+		x, y = loadHalf(s), loadHalf(s[n-4:])
 	case n > 0:
 		x = uint64(s[0])<<16 | uint64(s[n/2])<<8 | uint64(s[n-1])
 	}
 	return mix(mix(x^h.b, y^acc), h.a|1)
 }
 
-func word(s string) uint64 {
+func loadWord(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-func half(s string) uint64 {
+func loadHalf(s string) uint64 {
 	_ = s[3]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
 }

@@ -14,7 +14,7 @@ func TestHasher(t *testing.T) {
 	seen := map[uint64]string{}
 	note := func(s string) {
 		t.Helper()
-		sum := h.sum(s)
+		sum := h.hashText(s)
 		if other, ok := seen[sum]; ok && other != s {
 			t.Fatalf("%q and %q have one hash", s, other)
 		}
@@ -34,7 +34,7 @@ func TestHasher(t *testing.T) {
 	const keys = 64_000
 	var shares [64]int
 	for i := range keys {
-		shares[h.sum(fmt.Sprintf("203.0.%d.%d", i>>8, i&255))>>58]++
+		shares[h.hashText(fmt.Sprintf("203.0.%d.%d", i>>8, i&255))>>58]++
 	}
 	for i, n := range shares {
 		if n < keys/64*3/4 || n > keys/64*5/4 {
@@ -43,7 +43,7 @@ func TestHasher(t *testing.T) {
 	}
 	// One bit of the secret, and all is different.
 	other := hasher{h.a ^ 1, h.b}
-	if d := bits.OnesCount64(h.sum("203.0.113.7") ^ other.sum("203.0.113.7")); d < 12 {
+	if d := bits.OnesCount64(h.hashText("203.0.113.7") ^ other.hashText("203.0.113.7")); d < 12 {
 		t.Errorf("another secret changes %d bits", d)
 	}
 }

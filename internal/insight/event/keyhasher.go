@@ -22,15 +22,15 @@ func newKeyHasher(secret []byte, unhashed bool) *keyHasher {
 	return &keyHasher{mac: hmac.New(sha256.New, secret), unhashed: unhashed}
 }
 
-// name returns the key of a sighting as records tell it.
-func (n *keyHasher) name(s *sighting) string {
+// nameKey returns the key of a sighting as records tell it.
+func (n *keyHasher) nameKey(s *sighting) string {
 	if n.unhashed && !s.cut {
 		return figures.Key(string(s.key()))
 	}
 	if s.cut {
-		return n.hash(s.key(), s.hash)
+		return n.keyedHash(s.key(), s.hash)
 	}
-	return n.hash(s.key(), 0)
+	return n.keyedHash(s.key(), 0)
 }
 
 // identity returns who is named in place of the name. It is what a key of the same
@@ -40,12 +40,12 @@ func (n *keyHasher) identity(name string, cut uint64) string {
 	if name == "" {
 		return ""
 	}
-	return n.hash([]byte(name), cut)
+	return n.keyedHash([]byte(name), cut)
 }
 
-// hash returns the keyed hash of a text. If it was cut, the rest is told by the
+// keyedHash returns the keyed hash of a text. If it was cut, the rest is told by the
 // hash cut.
-func (n *keyHasher) hash(text []byte, cut uint64) string {
+func (n *keyHasher) keyedHash(text []byte, cut uint64) string {
 	n.mac.Reset()
 	n.mac.Write(text)
 	if cut != 0 {

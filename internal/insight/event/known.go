@@ -27,7 +27,7 @@ type knownAs struct {
 	counters *weir.Counters
 }
 
-func (k *knownKeys) add(name string, s *sighting) {
+func (k *knownKeys) rememberKey(name string, s *sighting) {
 	if s.cut {
 		return // what is kept of the key is not all of it
 	}
@@ -43,10 +43,10 @@ func (k *knownKeys) add(name string, s *sighting) {
 	k.keys[0][at] = Known{s.limit, string(s.key())}
 }
 
-// named returns the name of a key in records, and remembers what it stands for.
-func (o *Observer) named(s *sighting) string {
-	name := o.names.name(s)
-	o.known.add(name, s)
+// rememberName returns the name of a key in records, and remembers what it stands for.
+func (o *Observer) rememberName(s *sighting) string {
+	name := o.names.nameKey(s)
+	o.known.rememberKey(name, s)
 	return name
 }
 

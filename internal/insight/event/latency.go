@@ -75,7 +75,7 @@ func (c *LatencyCount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (l *Latency) check() error {
+func (l *Latency) checkBuckets() error {
 	if l.Every < 1 {
 		return fmt.Errorf("latency: of one decision in %d: it is one in one at least", l.Every)
 	}
@@ -100,8 +100,8 @@ func checkCounts(counts []LatencyCount) error {
 // latencies counts durations. Safe for concurrent use.
 type latencies [LatencyBuckets]atomic.Uint32
 
-// take returns what was counted since the last call, nil if nothing was.
-func (l *latencies) take() (out []LatencyCount) {
+// takeCounts returns what was counted since the last call, nil if nothing was.
+func (l *latencies) takeCounts() (out []LatencyCount) {
 	for i := range l {
 		if l[i].Load() > 0 {
 			out = append(out, LatencyCount{i, uint64(l[i].Swap(0))})

@@ -131,7 +131,7 @@ func TestLatencyDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { o.countLatency(r.Ops(), time.Millisecond) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if got, _ := o.rollups.reported[l.Counters()].meter.take(); got == nil || got.Counts[0].Count != 101 {
+	if got, _ := o.rollups.reported[l.Counters()].meter.takeMeasured(); got == nil || got.Counts[0].Count != 101 {
 		t.Errorf("noted %+v", got)
 	}
 }
@@ -153,7 +153,7 @@ func decided(t *testing.T, l *weir.Limit, sample int64) (*Observer, *weir.Limite
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.rollups.learn()
+	o.rollups.learnLimits()
 	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "key", Value: "k"}}}}}
 	if _, err := lim.Decide(t.Context(), r); err != nil {
 		t.Fatal(err)

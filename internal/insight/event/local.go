@@ -56,7 +56,7 @@ func (l *Local) Receive(ctx context.Context, take func(context.Context, []Event)
 	var wait backoff.Backoff
 	for {
 		if l.back == nil {
-			if l.back = l.next(ctx); l.back == nil {
+			if l.back = l.nextBatch(ctx); l.back == nil {
 				return nil
 			}
 		}
@@ -71,8 +71,8 @@ func (l *Local) Receive(ctx context.Context, take func(context.Context, []Event)
 	}
 }
 
-// next returns a batch, nil when ctx has ended, or the queue is closed and empty.
-func (l *Local) next(ctx context.Context) []Event {
+// nextBatch returns a batch, nil when ctx has ended, or the queue is closed and empty.
+func (l *Local) nextBatch(ctx context.Context) []Event {
 	select {
 	case b := <-l.batches:
 		return b

@@ -60,18 +60,18 @@ type record struct {
 
 func newMerger(max int) *merger {
 	m := &merger{max: max}
-	m.take()
-	m.turn()
-	m.turn()
+	m.takeRecords()
+	m.turnGeneration()
+	m.turnGeneration()
 	return m
 }
 
-// add puts a sighting into its record, and returns it. name tells the key of a new
+// addSighting puts a sighting into its record, and returns it. name tells the key of a new
 // one, sampled whether its key belongs to the sample.
-func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *record {
-	r := m.of(s, name, sampled)
+func (m *merger) addSighting(s *sighting, name func(*sighting) string, sampled bool) *record {
+	r := m.recordOf(s, name, sampled)
 	if s.isResponse {
-		r.answer(s)
+		r.countAnswer(s)
 		return r
 	}
 	if r.count == 0 {
@@ -81,12 +81,12 @@ func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *re
 	r.count++
 	r.cost += s.cost
 	r.least = min(r.least, s.remaining)
-	m.arrive(r, s)
+	m.recordArrival(r, s)
 	if s.facts.known {
 		if r.about == nil {
 			r.about = new(about)
 		}
-		r.about.add(&s.facts)
+		r.about.addFacts(&s.facts)
 	}
 	if s.decided {
 		r.decisive++
@@ -100,14 +100,14 @@ func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *re
 	r.delay = max(r.delay, s.delay)
 	r.source = s.source
 	r.degraded = r.degraded || s.source != nil && s.source.Guarantee().Degraded
-	if m.early(client{s.limit.Counters(), s.hash}, s) {
+	if m.cameEarly(client{s.limit.Counters(), s.hash}, s) {
 		r.early++
 	}
 	return r
 }
 
-// of returns the record of a sighting, a new one if there is none.
-func (m *merger) of(s *sighting, name func(*sighting) string, sampled bool) *record {
+// recordOf returns the record of a sighting, a new one if there is none.
+func (m *merger) recordOf(s *sighting, name func(*sighting) string, sampled bool) *record {
 	at := cell{client: client{s.limit.Counters(), s.hash}, outcome: s.outcome}
 	r := m.records[at]
 	if r != nil {
@@ -149,9 +149,9 @@ func (m *merger) addFast(c *fastCell, n, now int64) {
 	}
 }
 
-// early reports whether a client came before it was told to, and remembers what
+// cameEarly reports whether a client came before it was told to, and remembers what
 // it is told now.
-func (m *merger) early(c client, s *sighting) bool {
+func (m *merger) cameEarly(c client, s *sighting) bool {
 	until, known := m.retryAt[0][c]
 	if !known {
 		until = m.retryAt[1][c]
@@ -163,7 +163,7 @@ func (m *merger) early(c client, s *sighting) bool {
 			m.retryAt[0][c] = s.now + s.retry
 		}
 		if len(m.retryAt[0]) >= maxRetries {
-			m.turn()
+			m.turnGeneration()
 		}
 	}
 	return early
@@ -172,13 +172,13 @@ func (m *merger) early(c client, s *sighting) bool {
 // maxRetries is how many clients are remembered in a generation.
 const maxRetries = 1 << 16
 
-// turn begins a new generation of who was told to wait.
-func (m *merger) turn() {
+// turnGeneration begins a new generation of who was told to wait.
+func (m *merger) turnGeneration() {
 	m.retryAt[0], m.retryAt[1] = make(map[client]int64), m.retryAt[0]
 }
 
-// take returns the records and begins anew.
-func (m *merger) take() map[cell]*record {
+// takeRecords returns the records and begins anew.
+func (m *merger) takeRecords() map[cell]*record {
 	records := m.records
 	m.records, m.arrivals = make(map[cell]*record), maxArrivals
 	return records
@@ -187,19 +187,19 @@ func (m *merger) take() map[cell]*record {
 // never is weir.Never in a sighting.
 const never = -1
 
-// report returns the record in words.
-func (r *record) report(w words, n *keyHasher, sample int64) *Record {
+// buildRecord returns the record in words.
+func (r *record) buildRecord(w words, n *keyHasher, sample int64) *Record {
 	unhashed := n.unhashed && !r.cut && !r.merged
 	out := &Record{
 		First: time.UnixMicro(r.first).UTC(), Last: time.UnixMicro(r.last).UTC(),
-		LimitRef: w.refOf(r.limit),
+		LimitRef: w.refOfLimit(r.limit),
 		Key:      r.key, Unhashed: unhashed, Merged: r.merged,
 		Outcome: r.outcome.String(), Count: r.count, Decisive: r.decisive, Cost: r.cost, Early: r.early,
-		Least: r.least, RetryMS: r.retry, DelayMS: ceilMS(r.delay),
+		Least: r.least, RetryMS: r.retry, DelayMS: ceilToMillis(r.delay),
 		Source: weir.FromStore.String(), Degraded: r.degraded, Every: 1,
 	}
 	if r.retry != never {
-		out.RetryMS = ceilMS(r.retry)
+		out.RetryMS = ceilToMillis(r.retry)
 	}
 	if r.source != nil {
 		out.Source = r.source.Guarantee().Source.String()
@@ -210,10 +210,10 @@ func (r *record) report(w words, n *keyHasher, sample int64) *Record {
 		}
 	}
 	if r.about != nil {
-		out.About = r.about.report(n, unhashed)
+		out.About = r.about.buildAbout(n, unhashed)
 	}
 	if r.answers != nil {
-		out.Answers = r.answers.report()
+		out.Answers = r.answers.buildAnswers()
 	}
 	if r.sampled && !r.merged {
 		out.Arrivals, out.ArrivalsCut = reportArrivals(r.arrivals, r.first), r.arrivalsCut

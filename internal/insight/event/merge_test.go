@@ -24,9 +24,9 @@ func TestArrivals(t *testing.T) {
 	l := compiled(t)
 	m := newMerger(2)
 	at := func(hash uint64, now int64, sampled bool) *record {
-		return m.add(&sighting{limit: l, hash: hash, now: now, cost: now % 7}, named, sampled)
+		return m.addSighting(&sighting{limit: l, hash: hash, now: now, cost: now % 7}, named, sampled)
 	}
-	tell := func(r *record) *Record { return r.report(words{}, newKeyHasher(nil, true), 1) }
+	tell := func(r *record) *Record { return r.buildRecord(words{}, newKeyHasher(nil, true), 1) }
 	// Out of order, as they come from several goroutines.
 	var r *record
 	for i := range int64(MaxArrivals) {
@@ -58,7 +58,7 @@ func TestArrivals(t *testing.T) {
 	if len(r.arrivals) != 2 || !r.arrivalsCut {
 		t.Errorf("%d arrivals of 2 that all records may have, cut %v", len(r.arrivals), r.arrivalsCut)
 	}
-	if m.take(); m.arrivals != maxArrivals {
+	if m.takeRecords(); m.arrivals != maxArrivals {
 		t.Error("the next records may have none")
 	}
 }
@@ -67,13 +67,13 @@ func TestArrivals(t *testing.T) {
 func TestAnswerBeforeDecision(t *testing.T) {
 	m := newMerger(10)
 	l := compiled(t)
-	r := m.add(&sighting{limit: l, now: 10, isResponse: true, status: 200}, named, false)
+	r := m.addSighting(&sighting{limit: l, now: 10, isResponse: true, status: 200}, named, false)
 	if r.count != 0 || r.first != 10 || r.last != 10 {
 		t.Errorf("%+v", r)
 	}
-	m.add(&sighting{limit: l, now: 20, remaining: 5}, named, false)
-	m.add(&sighting{limit: l, now: 30, isResponse: true, status: 200}, named, false)
-	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.report().Count != 2 {
+	m.addSighting(&sighting{limit: l, now: 20, remaining: 5}, named, false)
+	m.addSighting(&sighting{limit: l, now: 30, isResponse: true, status: 200}, named, false)
+	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.buildAnswers().Count != 2 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -82,11 +82,11 @@ func TestAnswerBeforeDecision(t *testing.T) {
 func TestHotRecordTellsNothingOld(t *testing.T) {
 	m, l := newMerger(10), compiled(t)
 	s := &sighting{limit: l, now: 10, facts: facts{known: true}}
-	r := m.add(s, named, true)
-	m.add(&sighting{limit: l, now: 10, isResponse: true}, named, true)
+	r := m.addSighting(s, named, true)
+	m.addSighting(&sighting{limit: l, now: 10, isResponse: true}, named, true)
 	var h fastCounters
 	h.install(r, 0)
-	m.take()
+	m.takeRecords()
 	found := 0
 	for _, c := range h.cells {
 		if c != nil {
@@ -94,7 +94,7 @@ func TestHotRecordTellsNothingOld(t *testing.T) {
 			found++
 		}
 	}
-	for _, r := range m.take() {
+	for _, r := range m.takeRecords() {
 		if r.count != 300 || r.about != nil || r.answers != nil || r.arrivals != nil || !r.arrivalsCut {
 			t.Errorf("%+v", r)
 		}
@@ -108,14 +108,14 @@ func TestRoomy(t *testing.T) {
 	r := newRing(8)
 	for lap := range 5 {
 		for i := range 7 {
-			if got, want := r.roomy(), i < 4; got != want {
+			if got, want := r.isHalfFree(), i < 4; got != want {
 				t.Errorf("lap %d, %d of 8 taken: roomy %v", lap, i, got)
 			}
-			s, at := r.claim()
+			s, at := r.claimSlot()
 			s.commit(at)
 		}
-		for r.next() != nil {
-			r.done()
+		for r.nextSighting() != nil {
+			r.freeSlot()
 		}
 	}
 }
@@ -133,9 +133,9 @@ func TestLossCutsArrivals(t *testing.T) {
 		for range n {
 			op := weir.Op{Key: "k", Limit: l, Cost: 1, Outcome: weir.Allowed, Answer: weir.Answer{Now: 1, Charged: true}}
 			op.Decision.Limit = l
-			o.see(&r, &op, 7, true)
+			o.observeDecision(&r, &op, 7, true)
 		}
-		o.drain()
+		o.drainRing()
 		events := o.reportRecords()
 		if len(events) != 1 {
 			t.Fatalf("%d events", len(events))
@@ -151,7 +151,7 @@ func TestLossCutsArrivals(t *testing.T) {
 	if r := told(3); len(r.Arrivals) != 3 || r.ArrivalsCut {
 		t.Errorf("with none dropped %d arrivals, cut %v", len(r.Arrivals), r.ArrivalsCut)
 	}
-	o.outbox.put(make([]Event, 11))
+	o.outbox.addEvents(make([]Event, 11))
 	if r := told(3); r.Arrivals != nil || !r.ArrivalsCut {
 		t.Errorf("with a queue that lags behind %d arrivals, cut %v", len(r.Arrivals), r.ArrivalsCut)
 	}
@@ -165,19 +165,19 @@ func TestTellingLooksAfterTheRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range uint64(2 * drainAfter) {
-		o.merge.add(&sighting{limit: l, hash: i}, named, false)
+		o.merge.addSighting(&sighting{limit: l, hash: i}, named, false)
 	}
-	s, at := o.ring.claim()
+	s, at := o.ring.claimSlot()
 	s.limit, s.now, s.hash = l, 1, 7
 	s.commit(at)
 	events := o.reportRecords()
 	if len(events) != 2*drainAfter {
 		t.Errorf("%d records", len(events))
 	}
-	if o.ring.next() != nil {
+	if o.ring.nextSighting() != nil {
 		t.Error("the ring was left alone")
 	}
-	if next := o.merge.take(); len(next) != 1 {
+	if next := o.merge.takeRecords(); len(next) != 1 {
 		t.Errorf("%d records next, want the one that came meanwhile", len(next))
 	}
 }

@@ -170,7 +170,7 @@ func (opt *Options) complete() error {
 
 // Observe implements [weir.Observer].
 func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
-	o.rollups.requests.count(r.Domain, r.Verb, d, err)
+	o.rollups.requests.countRequest(r.Domain, r.Verb, d, err)
 	if err != nil {
 		o.failed.Add(1)
 		return
@@ -181,13 +181,13 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 		if op.Outcome == weir.Uncounted {
 			continue
 		}
-		hash := o.hash.sum(op.Key)
+		hash := o.hash.hashText(op.Key)
 		if op.Outcome != weir.Allowed {
-			o.watched.add(hash)
-		} else if hash >= o.sample && !o.watched.has(hash) && !degraded(op) {
+			o.watched.addHash(hash)
+		} else if hash >= o.sample && !o.watched.hasHash(hash) && !degraded(op) {
 			continue
 		}
-		o.see(r, op, hash, op.Decision.Limit == d.Limit)
+		o.observeDecision(r, op, hash, op.Decision.Limit == d.Limit)
 	}
 	if took := r.Took(); took > 0 {
 		o.countLatency(ops, took)
@@ -200,13 +200,13 @@ func degraded(op *weir.Op) bool {
 	return op.Decision.Limit != op.Limit && op.Decision.Degraded()
 }
 
-// see counts a decision that is hot, and puts another into the ring.
-func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) {
+// observeDecision counts a decision that is hot, and puts another into the ring.
+func (o *Observer) observeDecision(r *weir.Request, op *weir.Op, hash uint64, decided bool) {
 	limit := op.Limit
-	if index, tag := tagOf(hash, limit, op.Outcome, op.Cost, decided); o.fast.count(index, tag) {
+	if index, tag := indexAndTag(hash, limit, op.Outcome, op.Cost, decided); o.fast.countDecision(index, tag) {
 		return
 	}
-	s, at := o.ring.claim()
+	s, at := o.ring.claimSlot()
 	if s == nil {
 		o.dropped.Add(1)
 		return
@@ -228,7 +228,7 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) 
 	s.hash, s.outcome, s.decided = hash, op.Outcome, decided
 	s.setKey(op.Key)
 	if s.facts.known = false; r.Facts != nil {
-		o.taker.take(&s.facts, r.Facts, &o.hash)
+		o.taker.takeFacts(&s.facts, r.Facts, &o.hash)
 	}
 	s.commit(at)
 }
@@ -244,14 +244,14 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 		if op.Outcome == weir.Uncounted {
 			continue
 		}
-		if m := o.rollups.meter(op.Limit); m != nil {
-			m.responses.add(&res)
+		if m := o.rollups.meterOf(op.Limit); m != nil {
+			m.responses.addResult(&res)
 		}
-		hash := o.hash.sum(op.Key)
-		if hash >= o.sample && !o.watched.has(hash) || !o.ring.roomy() {
+		hash := o.hash.hashText(op.Key)
+		if hash >= o.sample && !o.watched.hasHash(hash) || !o.ring.isHalfFree() {
 			continue
 		}
-		s, at := o.ring.claim()
+		s, at := o.ring.claimSlot()
 		if s == nil {
 			continue
 		}
@@ -269,14 +269,14 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 
 // Loss returns what the records leave out so far.
 func (o *Observer) Loss() Loss {
-	l := o.outbox.loss()
+	l := o.outbox.readLoss()
 	l.Dropped, l.Failed = o.dropped.Load(), o.failed.Load()
 	return l
 }
 
 // Top returns the n keys that were refused most since the observer started,
 // of at most 1000 that are followed.
-func (o *Observer) Top(n int) []Heavy { return o.top.list(n) }
+func (o *Observer) Top(n int) []Heavy { return o.top.listHeaviest(n) }
 
 var (
 	_ weir.Observer       = (*Observer)(nil)
@@ -290,7 +290,7 @@ func (o *Observer) countLatency(ops []weir.Op, took time.Duration) {
 		if ops[i].Outcome == weir.Uncounted {
 			continue
 		}
-		if m := o.rollups.meter(ops[i].Limit); m != nil {
+		if m := o.rollups.meterOf(ops[i].Limit); m != nil {
 			m.took[bucket].Add(1)
 		}
 	}

@@ -54,8 +54,8 @@ func BenchmarkObserve(b *testing.B) {
 			for i := range b.N {
 				if i%keys == 0 {
 					b.StopTimer()
-					o.drain()
-					o.merge.take()
+					o.drainRing()
+					o.merge.takeRecords()
 					b.StartTimer()
 				}
 				o.Observe(&requests[i%keys], decisions[i%keys], nil)
@@ -84,18 +84,18 @@ func BenchmarkDrain(b *testing.B) {
 	for n := 0; n < b.N; n += keys {
 		b.StopTimer()
 		if n%(64*keys) == 0 {
-			o.merge.take()
+			o.merge.takeRecords()
 		}
 		for i := range keys {
-			s, at := o.ring.claim()
+			s, at := o.ring.claimSlot()
 			s.limit, s.now, s.hash, s.outcome = l, 1, uint64(i), weir.Refused
 			s.setKey("203.0.113.77")
 			s.facts.known = true
-			o.taker.take(&s.facts, all, &o.hash)
+			o.taker.takeFacts(&s.facts, all, &o.hash)
 			s.commit(at)
 		}
 		b.StartTimer()
-		o.drain()
+		o.drainRing()
 	}
 }
 
@@ -116,13 +116,13 @@ func BenchmarkTell(b *testing.B) {
 	for n := 0; n < b.N; n += clients {
 		b.StopTimer()
 		for i := range clients {
-			s, at := o.ring.claim()
+			s, at := o.ring.claimSlot()
 			s.limit, s.now, s.hash, s.outcome = l, 1, uint64(i), weir.Refused
 			s.setKey("203.0.113.77")
-			o.taker.take(&s.facts, all, &o.hash)
+			o.taker.takeFacts(&s.facts, all, &o.hash)
 			s.commit(at)
 			if i%4096 == 4095 || i == clients-1 {
-				o.drain()
+				o.drainRing()
 			}
 		}
 		b.StartTimer()

@@ -57,9 +57,9 @@ func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
 		outage: faults.NewOutage(log, "queue unavailable; events are buffered up to a bound, decisions are not affected", "queue recovered", "bound", max)}
 }
 
-// put adds events. Where there is no room the oldest records make way, then the
+// addEvents adds events. Where there is no room the oldest records make way, then the
 // oldest roll-ups.
-func (b *outbox) put(events []Event) {
+func (b *outbox) addEvents(events []Event) {
 	b.mu.Lock()
 	b.events = append(b.events, events...)
 	// Invariant: sending is at most half of max, or one.
@@ -79,18 +79,18 @@ func (b *outbox) discard(n int) {
 		if n == 0 || e.Record == nil {
 			return false
 		}
-		b.lose(&e)
+		b.countLost(&e)
 		n--
 		return true
 	})
 	for i := range n { // none but roll-ups and losses are left
-		b.lose(&b.events[i])
+		b.countLost(&b.events[i])
 	}
 	b.events = b.events[n:]
 }
 
-// lose counts an event that the queue does not get. Requires: mu is held.
-func (b *outbox) lose(e *Event) {
+// countLost counts an event that the queue does not get. Requires: mu is held.
+func (b *outbox) countLost(e *Event) {
 	switch {
 	case e.Record != nil:
 		b.lost.Discarded += uint64(e.Record.Count)
@@ -99,22 +99,22 @@ func (b *outbox) lose(e *Event) {
 	}
 }
 
-// behind reports whether so many events wait that arrivals, which can make one of
+// isBehind reports whether so many events wait that arrivals, which can make one of
 // ten times the size, are left out.
-func (b *outbox) behind() bool {
+func (b *outbox) isBehind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.events) > b.max/16
 }
 
-func (b *outbox) loss() Loss {
+func (b *outbox) readLoss() Loss {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lost
 }
 
-// batch takes out the next events to be sent.
-func (b *outbox) batch() []Event {
+// takeBatch takes out the next events to be sent.
+func (b *outbox) takeBatch() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Half of the bound at most, so that roll-ups find room whatever is under way.
@@ -127,29 +127,29 @@ func (b *outbox) batch() []Event {
 	return out
 }
 
-// run hands events to the queue until it is to end; what is under way then has until
+// sendUntilEnd hands events to the queue until it is to end; what is under way then has until
 // ctx ends. What is left is flush's.
-func (b *outbox) run(ctx context.Context) {
+func (b *outbox) sendUntilEnd(ctx context.Context) {
 	for {
 		select {
 		case <-b.ending:
 			return
 		case <-b.wake:
 		}
-		for batch := b.batch(); batch != nil; batch = b.batch() {
-			if left := b.send(ctx, batch); len(left) > 0 {
+		for batch := b.takeBatch(); batch != nil; batch = b.takeBatch() {
+			if left := b.sendBatch(ctx, batch); len(left) > 0 {
 				b.putBack(left)
 				return
 			}
-			if b.ends() {
+			if b.isEnding() {
 				return
 			}
 		}
 	}
 }
 
-// ends reports whether no more is to be begun.
-func (b *outbox) ends() bool {
+// isEnding reports whether no more is to be begun.
+func (b *outbox) isEnding() bool {
 	select {
 	case <-b.ending:
 		return true
@@ -158,16 +158,16 @@ func (b *outbox) ends() bool {
 	}
 }
 
-// send hands over a batch, however often that takes, until that is to end. It returns
+// sendBatch hands over a batch, however often that takes, until that is to end. It returns
 // what the queue has not taken then.
-func (b *outbox) send(ctx context.Context, batch []Event) []Event {
+func (b *outbox) sendBatch(ctx context.Context, batch []Event) []Event {
 	var wait backoff.Backoff
 	for tries := 1; ; tries++ {
 		err := b.publish(ctx, batch)
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || b.ends() {
+		if ctx.Err() != nil || b.isEnding() {
 			return batch
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -176,7 +176,7 @@ func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 		if tries > 1 {
 			// It may be away, or refuse one of the events.
 			on := false
-			if batch, on = b.sift(ctx, batch, b.ends); len(batch) == 0 {
+			if batch, on = b.siftBatch(ctx, batch, b.isEnding); len(batch) == 0 {
 				return nil
 			}
 			if on {
@@ -208,7 +208,7 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 		taken := len(batch)
 		if some {
 			for _, i := range invalid.Events {
-				b.refuse(&batch[i], invalid.Err)
+				b.countRejected(&batch[i], invalid.Err)
 				taken--
 			}
 		}
@@ -223,9 +223,9 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 	return err
 }
 
-// refuse counts an event that the queue refuses. Requires: mu is held.
-func (b *outbox) refuse(e *Event, err error) {
-	b.lose(e)
+// countRejected counts an event that the queue refuses. Requires: mu is held.
+func (b *outbox) countRejected(e *Event, err error) {
+	b.countLost(e)
 	b.rejected++
 	b.down = false
 	b.faults.Report("event rejected by the queue; it is skipped", fmt.Errorf("%s: %w", e.ID(), err))
@@ -239,11 +239,11 @@ const (
 	proofs = 2
 )
 
-// sift finds out whether a queue that refused a batch refuses one of its events or all:
+// siftBatch finds out whether a queue that refused a batch refuses one of its events or all:
 // it hands over ever shorter beginnings of the batch, and where the first event alone is
 // refused, others in its stead. It returns what is left of the batch, and whether
 // anything was taken or set aside; if nothing was, the queue is away.
-func (b *outbox) sift(ctx context.Context, batch []Event, ends func() bool) (left []Event, on bool) {
+func (b *outbox) siftBatch(ctx context.Context, batch []Event, ends func() bool) (left []Event, on bool) {
 	for n := len(batch) / 2; n >= 1; n /= 2 {
 		if b.publish(ctx, batch[:n]) == nil {
 			return batch[n:], true
@@ -259,7 +259,7 @@ func (b *outbox) sift(ctx context.Context, batch []Event, ends func() bool) (lef
 	}
 	for ; b.proofs < proofs; b.proofs++ {
 		var taken bool
-		if rest, taken = b.probe(ctx, rest); !taken || ctx.Err() != nil {
+		if rest, taken = b.probeQueue(ctx, rest); !taken || ctx.Err() != nil {
 			return slices.Concat(first, rest), on
 		}
 		on = true
@@ -270,14 +270,14 @@ func (b *outbox) sift(ctx context.Context, batch []Event, ends func() bool) (lef
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sending--
-	b.refuse(&first[0], why)
+	b.countRejected(&first[0], why)
 	return rest, true
 }
 
-// probe hands over a single event: of those given the next one, or else some by lot, or
+// probeQueue hands over a single event: of those given the next one, or else some by lot, or
 // else the newest of those that wait. It returns the others of those given, and whether
 // one was taken.
-func (b *outbox) probe(ctx context.Context, from []Event) (left []Event, taken bool) {
+func (b *outbox) probeQueue(ctx context.Context, from []Event) (left []Event, taken bool) {
 	for i := range min(len(from), probes) {
 		at := 0
 		if i > 0 {
@@ -312,14 +312,14 @@ func (b *outbox) putBack(batch []Event) {
 	b.events, b.sending = append(batch, b.events...), 0
 }
 
-// flush hands over what is left, once, and counts what the queue does not take: of
+// flushEvents hands over what is left, once, and counts what the queue does not take: of
 // more than a batch, records last.
-func (b *outbox) flush(ctx context.Context) error {
-	b.hurry()
+func (b *outbox) flushEvents(ctx context.Context) error {
+	b.moveRecordsLast()
 	var failed error
-	for batch := b.batch(); batch != nil; batch = b.batch() {
+	for batch := b.takeBatch(); batch != nil; batch = b.takeBatch() {
 		if failed == nil {
-			batch, failed = b.last(ctx, batch)
+			batch, failed = b.sendWithoutWaiting(ctx, batch)
 		}
 		if failed == nil {
 			continue
@@ -327,16 +327,16 @@ func (b *outbox) flush(ctx context.Context) error {
 		b.mu.Lock()
 		b.sending = 0
 		for i := range batch {
-			b.lose(&batch[i])
+			b.countLost(&batch[i])
 		}
 		b.mu.Unlock()
 	}
 	return failed
 }
 
-// last hands over a batch without waiting for a queue that is away. It returns what it has
+// sendWithoutWaiting hands over a batch without waiting for a queue that is away. It returns what it has
 // not taken, and why.
-func (b *outbox) last(ctx context.Context, batch []Event) (left []Event, err error) {
+func (b *outbox) sendWithoutWaiting(ctx context.Context, batch []Event) (left []Event, err error) {
 	for on := true; on && len(batch) > 0; {
 		if err = b.publish(ctx, batch); err == nil {
 			return nil, nil
@@ -344,7 +344,7 @@ func (b *outbox) last(ctx context.Context, batch []Event) (left []Event, err err
 		if ctx.Err() != nil {
 			break
 		}
-		batch, on = b.sift(ctx, batch, func() bool { return ctx.Err() != nil })
+		batch, on = b.siftBatch(ctx, batch, func() bool { return ctx.Err() != nil })
 	}
 	if len(batch) == 0 {
 		err = nil
@@ -352,9 +352,9 @@ func (b *outbox) last(ctx context.Context, batch []Event) (left []Event, err err
 	return batch, err
 }
 
-// hurry moves records behind all else where there is more than one batch: a slow queue
+// moveRecordsLast moves records behind all else where there is more than one batch: a slow queue
 // need not take the last in time.
-func (b *outbox) hurry() {
+func (b *outbox) moveRecordsLast() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.events) <= maxBatch {

@@ -18,13 +18,13 @@ func TestRollupsFirstAtTheEnd(t *testing.T) {
 		for range 3*maxBatch - 1 {
 			events = append(events, Event{Record: &Record{Count: 2}})
 		}
-		b.put(append(events, Event{Rollup: &Rollup{}}))
+		b.addEvents(append(events, Event{Rollup: &Rollup{}}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.flush(ctx); err == nil {
+		if err := b.flushEvents(ctx); err == nil {
 			t.Error("a queue of one batch took three")
 		}
-		if got, want := b.loss(), (Loss{Discarded: 2 * 2 * maxBatch}); got != want {
+		if got, want := b.readLoss(), (Loss{Discarded: 2 * 2 * maxBatch}); got != want {
 			t.Errorf("lost %+v, want %+v", got, want)
 		}
 		if batch := <-local.batches; batch[0].Rollup == nil {

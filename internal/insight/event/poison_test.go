@@ -100,17 +100,17 @@ func TestFamilyPoison(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var life sync.WaitGroup
-				life.Go(func() { b.run(ctx) })
+				life.Go(func() { b.sendUntilEnd(ctx) })
 				if away {
 					q.mu.Lock()
 					q.away = true
 					q.mu.Unlock()
 				}
 				// One that it takes comes before, as always but for the first.
-				b.put(append([]Event{{Source: "n/1", Sequence: uint64(n + 1), Record: &Record{Count: 1}}}, events...))
+				b.addEvents(append([]Event{{Source: "n/1", Sequence: uint64(n + 1), Record: &Record{Count: 1}}}, events...))
 				time.Sleep(time.Minute)
 				if away {
-					if s := b.stats(); s.Rejected != 0 || s.Published != 0 || !s.Down {
+					if s := b.readStats(); s.Rejected != 0 || s.Published != 0 || !s.Down {
 						t.Errorf("while the queue is away: %+v", s)
 					}
 					q.mu.Lock()
@@ -120,17 +120,17 @@ func TestFamilyPoison(t *testing.T) {
 				}
 				// Others come, by which it is known that the queue takes any.
 				good, further := n+1-len(bad), 0
-				for ; further < 3*len(bad)+500 && int(b.stats().Rejected) < len(bad); further++ {
-					b.put([]Event{{Source: "n/1", Sequence: uint64(n + 2 + further), Record: &Record{Count: 1}}})
+				for ; further < 3*len(bad)+500 && int(b.readStats().Rejected) < len(bad); further++ {
+					b.addEvents([]Event{{Source: "n/1", Sequence: uint64(n + 2 + further), Record: &Record{Count: 1}}})
 					time.Sleep(time.Minute)
 				}
 				time.Sleep(time.Minute)
 				good += further
-				s := b.stats()
+				s := b.readStats()
 				if int(s.Published) != good || int(s.Rejected) != len(bad) || s.Backlog != 0 || s.Down || s.Loss != (Loss{}) {
 					t.Errorf("of %d events with %d bad ones: %+v", n+1, len(bad), s)
 				}
-				if l := b.loss(); int(l.Discarded) != len(bad) {
+				if l := b.readLoss(); int(l.Discarded) != len(bad) {
 					t.Errorf("the loss is told as %+v", l)
 				}
 				for i := range uint64(n + 1 + further) {
@@ -158,11 +158,11 @@ func TestPoisonAtTheEnd(t *testing.T) {
 		for i := range 1000 {
 			events = append(events, Event{Source: "n/1", Sequence: uint64(i + 1), Record: &Record{Count: 1}})
 		}
-		b.put(events)
-		if err := b.flush(t.Context()); err != nil {
+		b.addEvents(events)
+		if err := b.flushEvents(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if s := b.stats(); s.Published != 999 || s.Rejected != 1 || b.loss().Discarded != 1 {
+		if s := b.readStats(); s.Published != 999 || s.Rejected != 1 || b.readLoss().Discarded != 1 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -183,7 +183,7 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 			b := newOutbox(q, 10_000, slog.New(slog.NewTextHandler(&log, nil)))
 			ctx, cancel := context.WithCancel(t.Context())
 			var life sync.WaitGroup
-			life.Go(func() { b.run(ctx) })
+			life.Go(func() { b.sendUntilEnd(ctx) })
 			defer func() {
 				close(b.ending)
 				cancel()
@@ -203,7 +203,7 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 					q.mu.Unlock()
 					bad++
 				}
-				b.put(events)
+				b.addEvents(events)
 				time.Sleep(time.Minute)
 			}
 			lines := func(what string) int {
@@ -235,7 +235,7 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 			if lines("queue unavailable") != 1 || lines("queue recovered") != 1 || !strings.Contains(log.String(), "after=") {
 				t.Fatalf("the queue is back:\n%s", log.String())
 			}
-			if s := b.stats(); int(s.Rejected) != bad || s.Backlog != 0 {
+			if s := b.readStats(); int(s.Rejected) != bad || s.Backlog != 0 {
 				t.Errorf("%d bad events: %+v", bad, s)
 			}
 		})

@@ -58,8 +58,8 @@ func (t *requestTally) domains() map[string]*domainTally {
 	return nil
 }
 
-// count counts a request. A look at a limit, or a refund, is none.
-func (t *requestTally) count(domain string, verb weir.Verb, d weir.Decision, err error) {
+// countRequest counts a request. A look at a limit, or a refund, is none.
+func (t *requestTally) countRequest(domain string, verb weir.Verb, d weir.Decision, err error) {
 	if verb == weir.Peek || verb == weir.Refund {
 		return
 	}
@@ -72,22 +72,22 @@ func (t *requestTally) count(domain string, verb weir.Verb, d weir.Decision, err
 	}
 	of := t.last.Load()
 	if of == nil || of.domain != domain {
-		of = t.of(domain)
+		of = t.tallyOf(domain)
 		t.last.Store(of)
 	}
 	of.n.Add(outcome)
 }
 
-// of returns the tally of a domain.
-func (t *requestTally) of(domain string) *domainTally {
+// tallyOf returns the tally of a domain.
+func (t *requestTally) tallyOf(domain string) *domainTally {
 	if of := t.domains()[domain]; of != nil {
 		return of
 	}
-	return t.learn(domain)
+	return t.addDomain(domain)
 }
 
-// learn adds a domain, or returns the tally of those for which there is no room.
-func (t *requestTally) learn(domain string) *domainTally {
+// addDomain adds a domain, or returns the tally of those for which there is no room.
+func (t *requestTally) addDomain(domain string) *domainTally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.domains()
@@ -105,23 +105,23 @@ func (t *requestTally) learn(domain string) *domainTally {
 	return of
 }
 
-// roll returns the requests of each domain since the last call, by what became of
+// takeRequests returns the requests of each domain since the last call, by what became of
 // them. It is called by one goroutine.
-func (t *requestTally) roll() map[string]map[string]uint64 {
+func (t *requestTally) takeRequests() map[string]map[string]uint64 {
 	out := map[string]map[string]uint64{}
 	for domain, of := range t.domains() {
-		if n := of.reported.since(of.n, requestWord); len(n) > 0 {
+		if n := of.reported.takeGrowth(of.n, requestWord); len(n) > 0 {
 			out[domain] = n
 		}
 	}
 	return out
 }
 
-// totals returns the requests of all domains since the start, by what became of them.
-func (t *requestTally) totals() map[string]uint64 {
+// totalRequests returns the requests of all domains since the start, by what became of them.
+func (t *requestTally) totalRequests() map[string]uint64 {
 	out := map[string]uint64{}
 	for _, of := range t.domains() {
-		for word, n := range new(outcomeCounts).since(of.n, requestWord) {
+		for word, n := range new(outcomeCounts).takeGrowth(of.n, requestWord) {
 			out[word] += n
 		}
 	}
@@ -131,4 +131,4 @@ func (t *requestTally) totals() map[string]uint64 {
 // Requests returns how many requests there were since the start, each counted once
 // however many limits it met, by what became of them: RequestAllowed, RequestRefused and
 // RequestFailed. Safe for concurrent use.
-func (o *Observer) Requests() map[string]uint64 { return o.rollups.requests.totals() }
+func (o *Observer) Requests() map[string]uint64 { return o.rollups.requests.totalRequests() }

@@ -32,7 +32,7 @@ func (a *ResponseTotals) Count() uint64 {
 	return a.OK + a.Redirect + a.Denied + a.ClientError + a.ServerError
 }
 
-func (a *ResponseTotals) check() error {
+func (a *ResponseTotals) checkTimes() error {
 	if err := checkCounts(a.Times); err != nil {
 		return fmt.Errorf("answered: %w", err)
 	}
@@ -78,7 +78,7 @@ type answering struct {
 	times          latencies
 }
 
-func (a *answering) add(res *weir.Result) {
+func (a *answering) addResult(res *weir.Result) {
 	a.classes[classOf(res.Code)].Add(1)
 	if res.Code == upgraded || res.Duration <= 0 {
 		return
@@ -94,13 +94,13 @@ func (a *answering) add(res *weir.Result) {
 	}
 }
 
-// take returns what was counted since the last call, nil if nothing was. Of an answer
+// takeTotals returns what was counted since the last call, nil if nothing was. Of an answer
 // that is counted at the same time a part may be left for the next call.
-func (a *answering) take() *ResponseTotals {
+func (a *answering) takeTotals() *ResponseTotals {
 	out := &ResponseTotals{
 		OK: a.classes[classOK].Swap(0), Redirect: a.classes[classRedirect].Swap(0), Denied: a.classes[classDenied].Swap(0),
 		ClientError: a.classes[classClientError].Swap(0), ServerError: a.classes[classServerError].Swap(0),
-		TotalUS: a.total.Swap(0), LongestUS: a.longest.Swap(0), Times: a.times.take(),
+		TotalUS: a.total.Swap(0), LongestUS: a.longest.Swap(0), Times: a.times.takeCounts(),
 	}
 	if out.Count() == 0 && out.TotalUS == 0 && out.LongestUS == 0 && out.Times == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestAnswersAreAllCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.rollups.from = time.Now()
-	o.rollups.learn()
+	o.rollups.learnLimits()
 	took := []time.Duration{time.Microsecond, 700 * time.Microsecond, 90 * time.Millisecond, 90 * time.Millisecond, 3 * time.Second, time.Hour}
 	results := []weir.Result{
 		{Code: 200, Duration: took[0]}, {Code: 204, Duration: took[1]}, {Code: 302, Duration: took[2]}, {Code: 404, Duration: took[3]},
@@ -64,7 +64,7 @@ func TestAnswersAreAllCounted(t *testing.T) {
 	}
 	check := func(what string, want ResponseTotals, n map[int]uint64) {
 		t.Helper()
-		rollups := o.rollups.roll(time.Now())
+		rollups := o.rollups.takeRollups(time.Now())
 		if len(rollups) != 2 {
 			t.Fatalf("%s: %d roll-ups", what, len(rollups))
 		}
@@ -91,10 +91,10 @@ func TestAnswersAreAllCounted(t *testing.T) {
 	check("all", want, n)
 	answerAll(t, lim, results[:1])
 	check("one more", ResponseTotals{OK: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
-	if s := o.ring.next(); s != nil {
+	if s := o.ring.nextSighting(); s != nil {
 		t.Errorf("a record is told: %+v", s)
 	}
-	if r := o.rollups.roll(time.Now()); len(r) != 0 {
+	if r := o.rollups.takeRollups(time.Now()); len(r) != 0 {
 		t.Errorf("without an answer: %+v", r[0])
 	}
 	// Answers alone, to requests of before, are told too.
@@ -103,7 +103,7 @@ func TestAnswersAreAllCounted(t *testing.T) {
 	if _, err := lim.Decide(context.Background(), late); err != nil {
 		t.Fatal(err)
 	}
-	o.rollups.roll(time.Now())
+	o.rollups.takeRollups(time.Now())
 	lim.End(late, weir.Result{Code: 500, Duration: time.Microsecond})
 	check("late", ResponseTotals{ServerError: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
 }
@@ -114,10 +114,10 @@ func TestClassesOfAnswers(t *testing.T) {
 	r := &record{}
 	codes := []int{weir.NoAnswer, weir.ClientGone, 99, 100, 101, 200, 299, 300, 399, 400, 401, 403, 404, 405, 499, 500, 599, weir.MaxCode}
 	for _, code := range codes {
-		a.add(&weir.Result{Code: code})
-		r.answer(&sighting{status: int16(min(max(code, math.MinInt16), math.MaxInt16))})
+		a.addResult(&weir.Result{Code: code})
+		r.countAnswer(&sighting{status: int16(min(max(code, math.MinInt16), math.MaxInt16))})
 	}
-	got, told := a.take(), r.answers.report()
+	got, told := a.takeTotals(), r.answers.buildAnswers()
 	if got.Count() != uint64(len(codes)) || slices.Max([]uint64{got.OK, got.Redirect, got.Denied, got.ClientError, got.ServerError}) == got.Count() ||
 		[5]int64{int64(got.OK), int64(got.Redirect), int64(got.Denied), int64(got.ClientError), int64(got.ServerError)} != [5]int64{told.OK, told.Redirect, told.Denied, told.ClientError, told.ServerError} {
 		t.Errorf("roll-ups say %+v, records %+v", got, told)
@@ -131,7 +131,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { lim.End(r, weir.Result{Code: 200, Duration: time.Millisecond}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if got := o.rollups.meter(l).responses.take(); got == nil || got.OK != 101 {
+	if got := o.rollups.meterOf(l).responses.takeTotals(); got == nil || got.OK != 101 {
 		t.Errorf("counted %+v", got)
 	}
 }

@@ -69,9 +69,9 @@ func newRing(size int) *ring {
 	return r
 }
 
-// claim returns a slot to be filled and then committed, nil when the ring is
+// claimSlot returns a slot to be filled and then committed, nil when the ring is
 // full.
-func (r *ring) claim() (*slot, uint64) {
+func (r *ring) claimSlot() (*slot, uint64) {
 	for at := r.tail.Load(); ; {
 		s := &r.slots[at&r.mask]
 		switch seq := s.seq.Load(); {
@@ -88,8 +88,8 @@ func (r *ring) claim() (*slot, uint64) {
 	}
 }
 
-// roomy reports whether less than half of the ring is taken.
-func (r *ring) roomy() bool {
+// isHalfFree reports whether less than half of the ring is taken.
+func (r *ring) isHalfFree() bool {
 	at := r.tail.Load() + uint64(len(r.slots))/2
 	return r.slots[at&r.mask].seq.Load() >= at
 }
@@ -97,9 +97,9 @@ func (r *ring) roomy() bool {
 // commit hands the slot that was claimed at a place to the reader.
 func (s *slot) commit(at uint64) { s.seq.Store(at + 1) }
 
-// next returns the oldest sighting, nil when there is none. It is valid until
+// nextSighting returns the oldest sighting, nil when there is none. It is valid until
 // done.
-func (r *ring) next() *sighting {
+func (r *ring) nextSighting() *sighting {
 	s := &r.slots[r.head&r.mask]
 	if s.seq.Load() != r.head+1 {
 		return nil
@@ -107,8 +107,8 @@ func (r *ring) next() *sighting {
 	return &s.sighting
 }
 
-// done gives the slot of the last next back to the writers.
-func (r *ring) done() {
+// freeSlot gives the slot of the last next back to the writers.
+func (r *ring) freeSlot() {
 	s := &r.slots[r.head&r.mask]
 	s.limit, s.source = nil, nil
 	s.seq.Store(r.head + uint64(len(r.slots)))

@@ -19,7 +19,7 @@ func TestRingLosesNothingSilently(t *testing.T) {
 		wg.Go(func() {
 			defer left.Add(-1)
 			for i := range each {
-				s, at := r.claim()
+				s, at := r.claimSlot()
 				if s == nil {
 					full.Add(1)
 					runtime.Gosched()
@@ -36,7 +36,7 @@ func TestRingLosesNothingSilently(t *testing.T) {
 	last := [writers]int64{-1, -1, -1, -1}
 	for {
 		over := left.Load() == 0
-		s := r.next()
+		s := r.nextSighting()
 		if s == nil {
 			if over {
 				break
@@ -48,7 +48,7 @@ func TestRingLosesNothingSilently(t *testing.T) {
 			t.Fatalf("writer %d: %d (%q) after %d", s.hash, s.now, s.key(), last[s.hash])
 		}
 		last[s.hash] = s.now
-		r.done()
+		r.freeSlot()
 		read++
 	}
 	wg.Wait()
@@ -63,18 +63,18 @@ func TestRingLosesNothingSilently(t *testing.T) {
 func TestRingIsBounded(t *testing.T) {
 	r := newRing(64)
 	for i := range 64 {
-		s, at := r.claim()
+		s, at := r.claimSlot()
 		if s == nil {
 			t.Fatalf("full after %d", i)
 		}
 		s.commit(at)
 	}
-	if s, _ := r.claim(); s != nil {
+	if s, _ := r.claimSlot(); s != nil {
 		t.Error("there was room for one more")
 	}
-	r.next()
-	r.done()
-	if s, _ := r.claim(); s == nil {
+	r.nextSighting()
+	r.freeSlot()
+	if s, _ := r.claimSlot(); s == nil {
 		t.Error("a place that was read is not free")
 	}
 }
@@ -82,14 +82,14 @@ func TestRingIsBounded(t *testing.T) {
 // A slot that was claimed and is not committed yet holds back those behind it.
 func TestRingKeepsOrder(t *testing.T) {
 	r := newRing(64)
-	first, at := r.claim()
-	second, atSecond := r.claim()
+	first, at := r.claimSlot()
+	second, atSecond := r.claimSlot()
 	second.commit(atSecond)
-	if r.next() != nil {
+	if r.nextSighting() != nil {
 		t.Error("read past one that was not committed")
 	}
 	first.commit(at)
-	if r.next() == nil {
+	if r.nextSighting() == nil {
 		t.Error("nothing to read")
 	}
 }

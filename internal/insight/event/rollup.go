@@ -34,10 +34,10 @@ func newRoller(limits func() []limits.Ref) *roller {
 	return &roller{limits: limits, words: words{}, reported: map[*weir.Counters]*account{}}
 }
 
-// learn takes over the words of the limits in use.
-func (r *roller) learn() {
+// learnLimits takes over the words of the limits in use.
+func (r *roller) learnLimits() {
 	limits := r.limits()
-	r.words.add(limits)
+	r.words.addLimits(limits)
 	for _, s := range limits {
 		c := s.Limit.Counters()
 		a := r.reported[c]
@@ -53,30 +53,30 @@ func (r *roller) learn() {
 	}
 }
 
-// meter returns the meter of a limit, nil if it has none. Safe for concurrent use.
-func (r *roller) meter(l *weir.Limit) *meter {
+// meterOf returns the meter of a limit, nil if it has none. Safe for concurrent use.
+func (r *roller) meterOf(l *weir.Limit) *meter {
 	if m, ok := r.meters.Load(l.Counters()); ok {
 		return m.(*meter)
 	}
 	return nil
 }
 
-// roll returns what was counted since the last call, one for each limit that
+// takeRollups returns what was counted since the last call, one for each limit that
 // counted anything, with the requests of the domains since then.
-func (r *roller) roll(now time.Time) []*Rollup {
-	requests := r.requests.roll()
+func (r *roller) takeRollups(now time.Time) []*Rollup {
+	requests := r.requests.takeRequests()
 	for _, a := range r.reported {
 		a.alive = false
 	}
-	r.learn()
+	r.learnLimits()
 	var out []*Rollup
 	for counters, a := range r.reported {
-		counts := a.counts.since(counters, weir.Outcome.String)
-		took, responses := a.meter.take()
+		counts := a.counts.takeGrowth(counters, weir.Outcome.String)
+		took, responses := a.meter.takeMeasured()
 		// It may have been timed or answered after it had been counted.
 		idle := len(counts) == 0 && took == nil && responses == nil
 		if !idle {
-			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: r.words.refOf(a.limit), Counts: counts, Latency: took, Responses: responses}
+			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: r.words.refOfLimit(a.limit), Counts: counts, Latency: took, Responses: responses}
 			rollup.Requests = requests[rollup.Domain]
 			delete(requests, rollup.Domain)
 			out = append(out, rollup)
@@ -101,15 +101,15 @@ type meter struct {
 	responses answering
 }
 
-// take returns what was measured since the last call, nil where nothing was.
-func (m *meter) take() (took *Latency, responses *ResponseTotals) {
+// takeMeasured returns what was measured since the last call, nil where nothing was.
+func (m *meter) takeMeasured() (took *Latency, responses *ResponseTotals) {
 	if m == nil {
 		return nil, nil
 	}
-	if counts := m.took.take(); counts != nil {
+	if counts := m.took.takeCounts(); counts != nil {
 		took = &Latency{Every: weir.LatencyEvery, Counts: counts}
 	}
-	return took, m.responses.take()
+	return took, m.responses.takeTotals()
 }
 
 // maxIdleMetered is how many limits are metered before they are met: what a decision

@@ -27,9 +27,9 @@ func (o *Observer) Run(ctx context.Context) error {
 	sending, stop := context.WithCancel(context.Background())
 	defer stop()
 	var sender sync.WaitGroup
-	sender.Go(func() { o.outbox.run(sending) })
+	sender.Go(func() { o.outbox.sendUntilEnd(sending) })
 
-	o.begin()
+	o.beginCounting()
 	drain := time.NewTicker(drainEvery)
 	defer drain.Stop()
 	for ctx.Err() == nil {
@@ -37,18 +37,18 @@ func (o *Observer) Run(ctx context.Context) error {
 		case <-drain.C:
 		case <-ctx.Done():
 		}
-		o.drain()
-		o.due(o.schedule.due(o.opt.Now()))
+		o.drainRing()
+		o.handleDue(o.schedule.takeDue(o.opt.Now()))
 	}
-	o.drain()
-	o.due(due{records: true, rollups: true})
+	o.drainRing()
+	o.handleDue(due{records: true, rollups: true})
 	close(o.outbox.ending)
 	last, cancel := context.WithTimeout(context.Background(), maxFlush)
 	defer cancel()
 	// A batch that is under way is not to be begun anew.
 	defer context.AfterFunc(last, stop)()
 	sender.Wait()
-	if err := o.outbox.flush(last); err != nil {
+	if err := o.outbox.flushEvents(last); err != nil {
 		return fmt.Errorf("event: the queue did not take the last events: %w", err)
 	}
 	return nil
@@ -61,21 +61,21 @@ func (o *Observer) Run(ctx context.Context) error {
 // says that the queue did not take events, which are lost.
 func (o *Observer) Flush(ctx context.Context) error {
 	if o.schedule == nil {
-		o.begin()
+		o.beginCounting()
 	}
-	o.drain()
-	o.due(o.schedule.due(o.opt.Now()))
-	if err := o.outbox.flush(ctx); err != nil {
+	o.drainRing()
+	o.handleDue(o.schedule.takeDue(o.opt.Now()))
+	if err := o.outbox.flushEvents(ctx); err != nil {
 		return fmt.Errorf("event: the queue did not take events: %w", err)
 	}
 	return nil
 }
 
-// begin begins what is counted from now on.
-func (o *Observer) begin() {
+// beginCounting begins what is counted from now on.
+func (o *Observer) beginCounting() {
 	now := o.opt.Now()
 	o.rollups.from = now
-	o.rollups.learn()
+	o.rollups.learnLimits()
 	o.schedule = newSchedule(o.opt, now)
 }
 
@@ -97,15 +97,15 @@ func newSchedule(opt Options, now time.Time) *schedule {
 	}
 }
 
-func (s *schedule) due(now time.Time) (d due) {
-	d.records = step(&s.records, s.every, now)
-	d.rollups = step(&s.rollups, s.rollupEvery, now)
-	d.turn = step(&s.turn, watchEra, now)
+func (s *schedule) takeDue(now time.Time) (d due) {
+	d.records = advanceIfDue(&s.records, s.every, now)
+	d.rollups = advanceIfDue(&s.rollups, s.rollupEvery, now)
+	d.turn = advanceIfDue(&s.turn, watchEra, now)
 	return d
 }
 
-// step reports whether an instant has come, and then moves it into the future.
-func step(at *time.Time, every time.Duration, now time.Time) bool {
+// advanceIfDue reports whether an instant has come, and then moves it into the future.
+func advanceIfDue(at *time.Time, every time.Duration, now time.Time) bool {
 	if now.Before(*at) {
 		return false
 	}
@@ -113,33 +113,33 @@ func step(at *time.Time, every time.Duration, now time.Time) bool {
 	return true
 }
 
-// drain takes in what waits in the ring.
-func (o *Observer) drain() {
+// drainRing takes in what waits in the ring.
+func (o *Observer) drainRing() {
 	// A bound, so that a flood does not put off what is due.
 	for range o.ring.mask + 1 {
-		s := o.ring.next()
+		s := o.ring.nextSighting()
 		if s == nil {
 			return
 		}
-		if r := o.merge.add(s, o.named, s.hash < o.sample); r.count == fastFrom && !r.merged {
+		if r := o.merge.addSighting(s, o.rememberName, s.hash < o.sample); r.count == fastFrom && !r.merged {
 			o.fast.install(r, s.hash)
 		}
-		o.ring.done()
+		o.ring.freeSlot()
 	}
 }
 
-// due does what is due.
-func (o *Observer) due(d due) {
+// handleDue does what is due.
+func (o *Observer) handleDue(d due) {
 	if d.turn {
-		o.watched.turn()
-		o.merge.turn()
+		o.watched.beginEra()
+		o.merge.turnGeneration()
 	}
 	var events []Event
 	if d.records || d.rollups {
 		events = o.reportRecords()
 	}
 	if d.rollups {
-		for _, r := range o.rollups.roll(o.opt.Now()) {
+		for _, r := range o.rollups.takeRollups(o.opt.Now()) {
 			events = append(events, Event{Rollup: r})
 		}
 		if l := o.Loss(); l != (Loss{}) {
@@ -157,26 +157,26 @@ func (o *Observer) due(d due) {
 	if o.opt.Live != nil {
 		_ = o.opt.Live.Publish(context.Background(), events) // once it is closed nobody listens
 	}
-	o.outbox.put(events)
+	o.outbox.addEvents(events)
 }
 
 // reportRecords returns the records as events.
 func (o *Observer) reportRecords() []Event {
 	now := o.opt.Now().UnixMicro()
-	o.fast.take(func(c *fastCell, n int64) { o.merge.addFast(c, n, now) })
-	records := o.merge.take()
+	o.fast.takeCounts(func(c *fastCell, n int64) { o.merge.addFast(c, n, now) })
+	records := o.merge.takeRecords()
 	if len(records) == 0 {
 		return nil
 	}
 	for _, r := range records {
 		if _, known := o.rollups.words[r.counters]; !known {
-			o.rollups.learn()
+			o.rollups.learnLimits()
 			break
 		}
 	}
 	// A decision that found no room is missing from nobody knows whose arrivals.
 	dropped := o.dropped.Load()
-	cut, behind := dropped != o.droppedBefore, o.outbox.behind()
+	cut, behind := dropped != o.droppedBefore, o.outbox.isBehind()
 	o.droppedBefore = dropped
 	events := make([]Event, 0, len(records))
 	for _, r := range records {
@@ -184,10 +184,10 @@ func (o *Observer) reportRecords() []Event {
 		if behind {
 			r.arrivals, r.arrivalsCut = nil, true
 		}
-		records := r.report(o.rollups.words, o.names, o.opt.Sample)
-		o.top.add(records)
+		records := r.buildRecord(o.rollups.words, o.names, o.opt.Sample)
+		o.top.addRecord(records)
 		if events = append(events, Event{Record: records}); len(events)%drainAfter == 0 {
-			o.drain() // into the next records
+			o.drainRing() // into the next records
 		}
 	}
 	return events

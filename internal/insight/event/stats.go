@@ -24,12 +24,12 @@ type Stats struct {
 
 // Stats returns how the observer and its queue are doing.
 func (o *Observer) Stats() Stats {
-	s := o.outbox.stats()
+	s := o.outbox.readStats()
 	s.Loss = o.Loss()
 	return s
 }
 
-func (b *outbox) stats() Stats {
+func (b *outbox) readStats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return Stats{

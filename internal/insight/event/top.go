@@ -35,30 +35,30 @@ func (t *top) init() (err error) {
 	return err
 }
 
-// add counts what a record tells.
-func (t *top) add(r *Record) {
+// addRecord counts what a record tells.
+func (t *top) addRecord(r *Record) {
 	if r.Outcome != weir.Refused.String() || r.Merged {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := r.Domain + "\x1f" + r.Rule + "\x1f" + r.Limit + "\x1f" + r.Key
-	t.counts.Add(id, r.Count)
+	t.counts.AddUnits(id, r.Count)
 	t.who[id] = Heavy{LimitRef: r.LimitRef, Key: r.Key}
 	if len(t.who) < 4*heavies {
 		return
 	}
 	kept := make(map[string]Heavy, heavies)
-	for _, c := range t.counts.Top(heavies) {
+	for _, c := range t.counts.TopCounters(heavies) {
 		kept[c.Key] = t.who[c.Key]
 	}
 	t.who = kept
 }
 
-func (t *top) list(n int) []Heavy {
+func (t *top) listHeaviest(n int) []Heavy {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counters := t.counts.Top(n)
+	counters := t.counts.TopCounters(n)
 	out := make([]Heavy, len(counters))
 	for i, c := range counters {
 		out[i] = t.who[c.Key]

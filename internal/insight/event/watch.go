@@ -20,7 +20,7 @@ const (
 	watchEras = 10
 )
 
-func (w *watch) add(hash uint64) {
+func (w *watch) addHash(hash uint64) {
 	entry := hash&^0xff | w.era.Load()&0xff
 	// Most refusals are of a key that is watched already.
 	if cell := &w.entries[hash>>8%watchSize]; cell.Load() != entry {
@@ -28,13 +28,13 @@ func (w *watch) add(hash uint64) {
 	}
 }
 
-func (w *watch) has(hash uint64) bool {
+func (w *watch) hasHash(hash uint64) bool {
 	e := w.entries[hash>>8%watchSize].Load()
 	return (e^hash)>>8 == 0 && e != 0 && uint8(w.era.Load())-uint8(e) < watchEras
 }
 
-// turn begins the next era.
-func (w *watch) turn() {
+// beginEra begins the next era.
+func (w *watch) beginEra() {
 	era := w.era.Add(1)
 	for i := range w.entries {
 		// What is not forgotten in time would be young again 256 eras later.

@@ -8,29 +8,29 @@ import (
 func TestWatchForgets(t *testing.T) {
 	var w watch
 	const key = 0x1234567890abcdef
-	if w.has(key) {
+	if w.hasHash(key) {
 		t.Error("watched before it was limited")
 	}
-	w.add(key)
+	w.addHash(key)
 	for range watchEras - 1 {
-		if !w.has(key) || w.has(key+1<<20) {
+		if !w.hasHash(key) || w.hasHash(key+1<<20) {
 			t.Fatal("the wrong key is watched")
 		}
-		w.turn()
+		w.beginEra()
 	}
-	w.add(key) // limited again
+	w.addHash(key) // limited again
 	for range watchEras - 1 {
-		w.turn()
+		w.beginEra()
 	}
-	if !w.has(key) {
+	if !w.hasHash(key) {
 		t.Error("forgotten though it was limited again")
 	}
-	w.turn()
+	w.beginEra()
 	for range 1000 { // and not remembered when the eras begin anew
-		if w.has(key) {
+		if w.hasHash(key) {
 			t.Fatal("watched for ever")
 		}
-		w.turn()
+		w.beginEra()
 	}
 }
 
@@ -45,8 +45,8 @@ func TestSampleIsFair(t *testing.T) {
 		for j, v := len(key)-1, i; j >= 5; j, v = j-1, v/10 {
 			key[j] = byte('0' + v%10)
 		}
-		inA := a.sum(string(key)) < math.MaxUint64/every
-		inB := b.sum(string(key)) < math.MaxUint64/every
+		inA := a.hashText(string(key)) < math.MaxUint64/every
+		inB := b.hashText(string(key)) < math.MaxUint64/every
 		if inA {
 			sampled++
 		}
@@ -68,10 +68,10 @@ func TestHashTellsKeysApart(t *testing.T) {
 	h := hasher{0x9af1, 0x55e3}
 	seen := map[uint64]string{}
 	add := func(s string) {
-		if other, ok := seen[h.sum(s)]; ok && other != s {
+		if other, ok := seen[h.hashText(s)]; ok && other != s {
 			t.Errorf("%q and %q have one hash", s, other)
 		}
-		seen[h.sum(s)] = s
+		seen[h.hashText(s)] = s
 	}
 	for n := range 40 {
 		base := make([]byte, n)

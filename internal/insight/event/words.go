@@ -26,14 +26,14 @@ type LimitRef struct {
 // same counters, and have the same words.
 type words map[*weir.Counters]limits.Ref
 
-// add notes the words of limits.
-func (w words) add(limits []limits.Ref) {
+// addLimits notes the words of limits.
+func (w words) addLimits(limits []limits.Ref) {
 	for _, s := range limits {
 		w[s.Limit.Counters()] = s
 	}
 }
 
-func (w words) refOf(l *weir.Limit) LimitRef {
+func (w words) refOfLimit(l *weir.Limit) LimitRef {
 	s, ok := w[l.Counters()]
 	if !ok {
 		s.Rule = figures.Scope(l.Scope) // of a rule that is gone, or of none

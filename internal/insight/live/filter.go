@@ -38,15 +38,15 @@ const maxValues, maxValue = 100, 1024
 // names are the parameters of a URL that a filter reads.
 var names = []string{"kind", "domain", "rule", "limit", "key", "outcome"}
 
-// fields are the values of those parameters.
-func (f *Filter) fields() []*[]string {
+// fieldLists are the values of those parameters.
+func (f *Filter) fieldLists() []*[]string {
 	return []*[]string{&f.Kinds, &f.Domains, &f.Rules, &f.Limits, &f.Keys, &f.Outcomes}
 }
 
 // Query returns the filter as the parameters of a URL.
 func (f *Filter) Query() url.Values {
 	q := make(url.Values)
-	for i, values := range f.fields() {
+	for i, values := range f.fieldLists() {
 		if len(*values) > 0 {
 			q[names[i]] = *values
 		}
@@ -58,7 +58,7 @@ func (f *Filter) Query() url.Values {
 // outcome, each as often as wanted.
 func ParseFilter(q url.Values) (*Filter, error) {
 	f := new(Filter)
-	fields := f.fields()
+	fields := f.fieldLists()
 	n := 0
 	for name, values := range q {
 		at := slices.Index(names, name)
@@ -74,11 +74,11 @@ func ParseFilter(q url.Values) (*Filter, error) {
 			}
 		}
 	}
-	return f, f.Check()
+	return f, f.CheckWords()
 }
 
-// Check reports which of the words are none.
-func (f *Filter) Check() error {
+// CheckWords reports which of the words are none.
+func (f *Filter) CheckWords() error {
 	var outcomes []string
 	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		outcomes = append(outcomes, o.String())
@@ -97,23 +97,23 @@ func (f *Filter) Check() error {
 	return errors.Join(errs...)
 }
 
-// wants reports whether messages of a kind are wanted.
-func (f *Filter) wants(kind string) bool { return meets(f.Kinds, kind) }
+// wantsKind reports whether messages of a kind are wanted.
+func (f *Filter) wantsKind(kind string) bool { return meetsAny(f.Kinds, kind) }
 
-// Keeps reports whether an event is wanted.
-func (f *Filter) Keeps(e *event.Event) bool {
+// KeepsEvent reports whether an event is wanted.
+func (f *Filter) KeepsEvent(e *event.Event) bool {
 	switch {
 	case e.Record != nil:
 		r := e.Record
-		return f.wants(KindRecord) && f.at(&r.LimitRef) && meets(f.Keys, r.Key) && meets(f.Outcomes, r.Outcome)
+		return f.wantsKind(KindRecord) && f.meetsLimit(&r.LimitRef) && meetsAny(f.Keys, r.Key) && meetsAny(f.Outcomes, r.Outcome)
 	case e.Rollup != nil:
-		return f.wants(KindRollup) && f.at(&e.Rollup.LimitRef)
+		return f.wantsKind(KindRollup) && f.meetsLimit(&e.Rollup.LimitRef)
 	}
-	return f.wants(KindLoss)
+	return f.wantsKind(KindLoss)
 }
 
-func (f *Filter) at(p *event.LimitRef) bool {
-	return meets(f.Domains, p.Domain) && meets(f.Rules, p.Rule) && meets(f.Limits, p.Limit)
+func (f *Filter) meetsLimit(p *event.LimitRef) bool {
+	return meetsAny(f.Domains, p.Domain) && meetsAny(f.Rules, p.Rule) && meetsAny(f.Limits, p.Limit)
 }
 
-func meets(any []string, value string) bool { return len(any) == 0 || slices.Contains(any, value) }
+func meetsAny(any []string, value string) bool { return len(any) == 0 || slices.Contains(any, value) }

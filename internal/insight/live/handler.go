@@ -64,7 +64,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	sub, err := h.Broadcast.Subscribe(h.Buffer, filter.Keeps)
+	sub, err := h.Broadcast.Subscribe(h.Buffer, filter.KeepsEvent)
 	if err != nil {
 		why := "too many readers: end another, or ask again later"
 		if errors.Is(err, event.ErrClosed) {
@@ -78,13 +78,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// What is read here ends when the reader goes, not after a time. A connection
 	// that cannot has no such deadline either.
 	_ = out.ctl.SetReadDeadline(time.Time{})
-	h.serve(r.Context(), sub, filter, out)
+	h.streamEvents(r.Context(), sub, filter, out)
 }
 
-// serve tells what there is until the broadcast or the reader ends.
-func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Filter, out *stream) {
+// streamEvents tells what there is until the broadcast or the reader ends.
+func (h *handler) streamEvents(ctx context.Context, sub *event.Subscription, filter *Filter, out *stream) {
 	every, ping := h.KeepAlive, func() error { return out.comment("here") }
-	if filter.wants(KindState) {
+	if filter.wantsKind(KindState) {
 		every, ping = stateEvery, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
 	}
 	next := time.Now()
@@ -93,7 +93,7 @@ func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Fi
 			if next = next.Add(every); next.Before(now) {
 				next = now.Add(every)
 			}
-			if ping() != nil || out.flush() != nil {
+			if ping() != nil || out.flushBuffer() != nil {
 				return
 			}
 		}
@@ -106,13 +106,13 @@ func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Fi
 			}
 			return
 		}
-		if h.ping(out, events, dropped) != nil {
+		if h.writeEvents(out, events, dropped) != nil {
 			return
 		}
 	}
 }
 
-func (h *handler) ping(out *stream, events []event.Event, dropped uint64) (err error) {
+func (h *handler) writeEvents(out *stream, events []event.Event, dropped uint64) (err error) {
 	if dropped > 0 {
 		err = out.message(KindDropped, Dropped{dropped})
 	}
@@ -132,7 +132,7 @@ func (h *handler) ping(out *stream, events []event.Event, dropped uint64) (err e
 	if err != nil {
 		return err
 	}
-	return out.flush()
+	return out.flushBuffer()
 }
 
 // stream writes messages.
@@ -153,7 +153,7 @@ func (s *stream) message(kind string, v any) error {
 	if s.buf.Len() < chunk {
 		return nil
 	}
-	return s.write()
+	return s.writeBuffer()
 }
 
 // comment adds what readers leave out.
@@ -162,7 +162,7 @@ func (s *stream) comment(text string) error {
 	return nil
 }
 
-func (s *stream) write() error {
+func (s *stream) writeBuffer() error {
 	// Where deadlines cannot be set the connection bounds its stalls itself.
 	_ = s.ctl.SetWriteDeadline(time.Now().Add(s.timeout))
 	_, err := s.w.Write(s.buf.Bytes())
@@ -170,9 +170,9 @@ func (s *stream) write() error {
 	return err
 }
 
-// flush writes what there is and sends it.
-func (s *stream) flush() error {
-	if err := s.write(); err != nil {
+// flushBuffer writes what there is and sends it.
+func (s *stream) flushBuffer() error {
+	if err := s.writeBuffer(); err != nil {
 		return err
 	}
 	return s.ctl.Flush()

@@ -115,7 +115,7 @@ func TestFilter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := filter.Keeps(e); got != want {
+		if got := filter.KeepsEvent(e); got != want {
 			t.Errorf("%q keeps %+v: %v", query, e, got)
 		}
 		if got := filter.Query().Encode(); got != q.Encode() && query != "domain=" {

@@ -122,11 +122,11 @@ func (m *Meter) State(now time.Time) State {
 	if m.began.IsZero() || span < 0 || span > maxSpan {
 		span = 0
 	}
-	m.began, m.last = now, m.take(now, span)
+	m.began, m.last = now, m.takeState(now, span)
 	return m.last
 }
 
-func (m *Meter) take(now time.Time, span time.Duration) State {
+func (m *Meter) takeState(now time.Time, span time.Duration) State {
 	stats := m.from.Observer.Stats()
 	s := State{
 		Node: m.from.Node, Region: m.from.Region, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
@@ -138,16 +138,16 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	if m.from.Alarms != nil {
 		s.Alarms = m.from.Alarms()
 	}
-	all := m.limits(span > 0)
+	all := m.readLimits(span > 0)
 	var sum, total counts
 	for _, l := range all {
-		sum.add(&l.counts)
-		total.add(&l.totals)
+		sum.addCounts(&l.counts)
+		total.addCounts(&l.totals)
 	}
-	s.Counts, s.Totals = sum.words(), total.words()
+	s.Counts, s.Totals = sum.countsByWord(), total.countsByWord()
 	s.Degraded = sum[weir.Degraded] > 0
 	if span > 0 {
-		s.DecisionsPerSecond = float64(sum.all()) / span.Seconds()
+		s.DecisionsPerSecond = float64(sum.sumDecisions()) / span.Seconds()
 		s.RefusalsPerSecond = float64(sum[weir.Refused]) / span.Seconds()
 	}
 	m.takeRequests(&s, span)
@@ -155,7 +155,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	s.LeftOut = max(len(all)-MaxLimits, 0)
 	s.Limits = make([]Limit, 0, len(all)-s.LeftOut)
 	for _, l := range all[:len(all)-s.LeftOut] {
-		s.Limits = append(s.Limits, Limit{l.ref, l.counts.words(), l.totals.words()})
+		s.Limits = append(s.Limits, Limit{l.ref, l.counts.countsByWord(), l.totals.countsByWord()})
 	}
 	return s
 }
@@ -185,8 +185,8 @@ type measured struct {
 	counts, totals counts
 }
 
-// limits reads all counters. Without a span there are no counts.
-func (m *Meter) limits(span bool) []*measured {
+// readLimits reads all counters. Without a span there are no counts.
+func (m *Meter) readLimits(span bool) []*measured {
 	var all []*measured
 	named := make(map[limits.Name]*measured)
 	seen := make(map[*weir.Counters]counts, len(m.seen))
@@ -206,7 +206,7 @@ func (m *Meter) limits(span bool) []*measured {
 			now[o] = c.Load(o)
 		}
 		seen[c] = now
-		l.totals.add(&now)
+		l.totals.addCounts(&now)
 		if span {
 			was := m.seen[c]
 			for o := range now {
@@ -220,21 +220,21 @@ func (m *Meter) limits(span bool) []*measured {
 
 func (l *measured) compare(other *measured) int {
 	return cmp.Or(
-		cmp.Compare(other.counts[weir.Refused], l.counts[weir.Refused]), cmp.Compare(other.counts.all(), l.counts.all()),
-		cmp.Compare(other.totals[weir.Refused], l.totals[weir.Refused]), cmp.Compare(other.totals.all(), l.totals.all()),
+		cmp.Compare(other.counts[weir.Refused], l.counts[weir.Refused]), cmp.Compare(other.counts.sumDecisions(), l.counts.sumDecisions()),
+		cmp.Compare(other.totals[weir.Refused], l.totals[weir.Refused]), cmp.Compare(other.totals.sumDecisions(), l.totals.sumDecisions()),
 		cmp.Compare(l.ref.Domain, other.ref.Domain), cmp.Compare(l.ref.Rule, other.ref.Rule), cmp.Compare(l.ref.Limit, other.ref.Limit),
 	)
 }
 
-func (c *counts) add(other *counts) {
+func (c *counts) addCounts(other *counts) {
 	for o := range c {
 		c[o] += other[o]
 	}
 }
 
-// all returns how many decisions there were: what was estimated or degraded is
+// sumDecisions returns how many decisions there were: what was estimated or degraded is
 // counted beside its outcome.
-func (c *counts) all() (n uint64) {
+func (c *counts) sumDecisions() (n uint64) {
 	for o := range c {
 		if o != int(weir.Estimated) && o != int(weir.Degraded) {
 			n += c[o]
@@ -243,8 +243,8 @@ func (c *counts) all() (n uint64) {
 	return n
 }
 
-// words returns the counts that there are by their words.
-func (c *counts) words() map[string]uint64 {
+// countsByWord returns the counts that there are by their words.
+func (c *counts) countsByWord() map[string]uint64 {
 	out := make(map[string]uint64)
 	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		if c[o] > 0 {

@@ -81,18 +81,18 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case StateMsg:
 		if m.down = nil; !m.paused {
-			m.take(live.State(msg))
+			m.takeState(live.State(msg))
 		}
 	case DownMsg:
 		m.down = msg.Err
 	case tea.KeyPressMsg:
-		return m, m.press(msg)
+		return m, m.handleKey(msg)
 	}
 	return m, nil
 }
 
-// take takes over a state.
-func (m *Model) take(s live.State) {
+// takeState takes over a state.
+func (m *Model) takeState(s live.State) {
 	type who struct {
 		limit limits.Name
 		key   string
@@ -129,14 +129,14 @@ func (m *Model) take(s live.State) {
 	m.state = &s
 }
 
-// press does what a key asks for.
-func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
+// handleKey does what a key asks for.
+func (m *Model) handleKey(k tea.KeyPressMsg) tea.Cmd {
 	word := k.String()
 	if word == "ctrl+c" {
 		return tea.Quit
 	}
 	if m.typing {
-		m.write(k)
+		m.editFilter(k)
 		return nil
 	}
 	switch word {
@@ -164,8 +164,8 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// write changes the filter.
-func (m *Model) write(k tea.KeyPressMsg) {
+// editFilter changes the filter.
+func (m *Model) editFilter(k tea.KeyPressMsg) {
 	m.scroll = 0
 	switch k.String() {
 	case "enter":
@@ -185,16 +185,16 @@ func (m *Model) write(k tea.KeyPressMsg) {
 	}
 }
 
-// meant reports whether the filter lets something through that has these words.
-func (m *Model) meant(words ...string) bool {
+// meetsFilter reports whether the filter lets something through that has these words.
+func (m *Model) meetsFilter(words ...string) bool {
 	return strings.Contains(strings.ToLower(strings.Join(words, " ")), strings.ToLower(m.filter))
 }
 
-// limits returns those that are meant, in their order.
-func (m *Model) limits() []live.Limit {
+// shownLimits returns those that are meant, in their order.
+func (m *Model) shownLimits() []live.Limit {
 	var out []live.Limit
 	for _, l := range m.state.Limits {
-		if m.meant(l.Domain, l.Rule, l.LimitRef.Limit) {
+		if m.meetsFilter(l.Domain, l.Rule, l.LimitRef.Limit) {
 			out = append(out, l)
 		}
 	}
@@ -208,8 +208,10 @@ func (m *Model) limits() []live.Limit {
 	return out
 }
 
-// span is the time that counts are of, in seconds.
-func (m *Model) span() float64 { return (time.Duration(m.state.SpanMS) * time.Millisecond).Seconds() }
+// spanSeconds is the time that counts are of, in seconds.
+func (m *Model) spanSeconds() float64 {
+	return (time.Duration(m.state.SpanMS) * time.Millisecond).Seconds()
+}
 
 // decisions returns how many there are in counts: what was estimated or degraded is
 // counted beside its outcome.

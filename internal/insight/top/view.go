@@ -28,8 +28,8 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// style writes text in a style.
-func (m *Model) style(sgr, text string) string {
+// styleText writes text in a style.
+func (m *Model) styleText(sgr, text string) string {
 	if m.unstyled || text == "" {
 		return text
 	}
@@ -47,14 +47,14 @@ func (m *Model) Text(width int) string {
 // Frame returns what is to be seen, lines of the terminal's width at most and, if
 // its height is not zero, no more than it has.
 func (m *Model) Frame() string {
-	lines := m.head()
+	lines := m.drawHead()
 	switch {
 	case m.help:
 		lines = append(lines, m.keysInWords()...)
 	case m.state == nil:
 		lines = append(lines, "", "waiting for the server")
 	default:
-		lines = append(lines, m.body(len(lines))...)
+		lines = append(lines, m.drawBody(len(lines))...)
 	}
 	if m.height > 0 {
 		// The last line is for the keys, whatever else there is no room for.
@@ -62,7 +62,7 @@ func (m *Model) Frame() string {
 		for len(lines) < m.height-1 {
 			lines = append(lines, "")
 		}
-		lines = append(lines, m.foot())
+		lines = append(lines, m.drawFoot())
 	}
 	for i, l := range lines {
 		if lines[i] = strings.TrimRight(l, " "); m.unstyled {
@@ -73,12 +73,12 @@ func (m *Model) Frame() string {
 	return strings.Join(lines, "\n")
 }
 
-// head tells how the server stands as a whole.
-func (m *Model) head() []string {
-	title := m.style(bold, "weir top") + "  " + live.Printable(m.server)
+// drawHead tells how the server stands as a whole.
+func (m *Model) drawHead() []string {
+	title := m.styleText(bold, "weir top") + "  " + live.Printable(m.server)
 	if m.state == nil {
 		if m.down != nil {
-			return []string{title, m.style(alarm, " no connection: "+live.Printable(m.down.Error())+" ")}
+			return []string{title, m.styleText(alarm, " no connection: "+live.Printable(m.down.Error())+" ")}
 		}
 		return []string{title}
 	}
@@ -87,9 +87,9 @@ func (m *Model) head() []string {
 	if s.Region != "" {
 		left += " in " + live.Printable(s.Region)
 	}
-	left += "  up " + uptime(time.Duration(s.UptimeMS)*time.Millisecond)
+	left += "  up " + formatUptime(time.Duration(s.UptimeMS)*time.Millisecond)
 	right := s.Time.Local().Format("15:04:05")
-	lines := []string{m.spread(left, right)}
+	lines := []string{m.joinEnds(left, right)}
 
 	what, perSecond, refused := "requests", s.RequestsPerSecond, s.RefusedRequestsPerSecond
 	totals := s.RequestTotals
@@ -97,20 +97,20 @@ func (m *Model) head() []string {
 	if !countsRequests { // a server of a version that does not count requests, or there were none
 		what, perSecond, refused, totals = "decisions", s.DecisionsPerSecond, s.RefusalsPerSecond, s.Totals
 	}
-	since := fmt.Sprintf("since the start %s, %s refused", number(decisions(totals)), number(totals["refused"]))
+	since := fmt.Sprintf("since the start %s, %s refused", formatNumber(decisions(totals)), formatNumber(totals["refused"]))
 	rates := "rates follow in a second"
 	if s.SpanMS > 0 {
-		rates = fmt.Sprintf("%s %s/s  %s refused/s", rate(perSecond), what, m.style(bold, rate(refused)))
+		rates = fmt.Sprintf("%s %s/s  %s refused/s", formatRate(perSecond), what, m.styleText(bold, formatRate(refused)))
 		if perSecond > 0 {
 			rates += fmt.Sprintf(" (%.1f %%)", 100*refused/perSecond)
 		}
 		if countsRequests {
-			rates += fmt.Sprintf("  %s decisions/s", rate(s.DecisionsPerSecond))
+			rates += fmt.Sprintf("  %s decisions/s", formatRate(s.DecisionsPerSecond))
 		}
 	}
-	lines = append(lines, m.spread(rates, since))
+	lines = append(lines, m.joinEnds(rates, since))
 	if len(m.refusals) > 1 && (m.height == 0 || m.height >= 16) {
-		lines = append(lines, m.plot())
+		lines = append(lines, m.plotRefusals())
 	}
 	return append(lines, m.banners()...)
 }
@@ -119,7 +119,7 @@ func (m *Model) head() []string {
 func (m *Model) banners() (lines []string) {
 	s := m.state
 	add := func(sgr, format string, args ...any) {
-		lines = append(lines, m.style(sgr, " "+fmt.Sprintf(format, args...)+" "))
+		lines = append(lines, m.styleText(sgr, " "+fmt.Sprintf(format, args...)+" "))
 	}
 	if m.down != nil {
 		add(alarm, "no connection since %s: %s", s.Time.Local().Format("15:04:05"), live.Printable(m.down.Error()))
@@ -128,23 +128,23 @@ func (m *Model) banners() (lines []string) {
 	case !s.StoreUp:
 		add(alarm, "STORE DOWN: limits are decided by their on_store_error")
 	case s.Degraded:
-		add(alarm, "DEGRADED: %s/s decided without the guarantee of their limit", rate(float64(s.Counts["degraded"])/m.span()))
+		add(alarm, "DEGRADED: %s/s decided without the guarantee of their limit", formatRate(float64(s.Counts["degraded"])/m.spanSeconds()))
 	}
 	for _, text := range s.Alarms {
 		add(alarm, "%s", live.Printable(text))
 	}
 	if !s.QueueUp {
-		add(yellow, "the queue takes no events: %s wait", number(uint64(s.Backlog)))
+		add(yellow, "the queue takes no events: %s wait", formatNumber(uint64(s.Backlog)))
 	}
 	if l := s.Loss; l.Dropped+l.Discarded+l.Rollups > 0 {
-		text := fmt.Sprintf("records leave out %s decisions", number(l.Dropped+l.Discarded))
+		text := fmt.Sprintf("records leave out %s decisions", formatNumber(l.Dropped+l.Discarded))
 		if l.Rollups > 0 {
-			text += fmt.Sprintf(", and %s roll-ups are lost", number(l.Rollups))
+			text += fmt.Sprintf(", and %s roll-ups are lost", formatNumber(l.Rollups))
 		}
 		add(yellow, "%s", text)
 	}
 	if s.Loss.Failed > 0 {
-		add(yellow, "%s requests could not be decided at all", number(s.Loss.Failed))
+		add(yellow, "%s requests could not be decided at all", formatNumber(s.Loss.Failed))
 	}
 	if m.paused {
 		add(reverse, "PAUSED at %s", s.Time.Local().Format("15:04:05"))
@@ -152,13 +152,13 @@ func (m *Model) banners() (lines []string) {
 	return lines
 }
 
-// body has the limits, and the clients beneath them; used is how many lines are
+// drawBody has the limits, and the clients beneath them; used is how many lines are
 // taken.
-func (m *Model) body(used int) []string {
-	limits := m.limits()
+func (m *Model) drawBody(used int) []string {
+	limits := m.shownLimits()
 	var keys []key
 	for _, k := range m.keys {
-		if m.meant(k.Domain, k.Rule, k.Limit, k.Key) {
+		if m.meetsFilter(k.Domain, k.Rule, k.Limit, k.Key) {
 			keys = append(keys, k)
 		}
 	}
@@ -171,19 +171,19 @@ func (m *Model) body(used int) []string {
 	}
 	from := min(m.scroll, max(len(limits)-forLimits, 0))
 	m.scroll = from
-	lines := []string{m.style(bold, fmt.Sprintf("%10s %10s %10s %12s  %s", "REFUSED/s", "ALLOWED/s", "OTHER/s", "REFUSED", "LIMIT by "+orderNames[m.order]))}
+	lines := []string{m.styleText(bold, fmt.Sprintf("%10s %10s %10s %12s  %s", "REFUSED/s", "ALLOWED/s", "OTHER/s", "REFUSED", "LIMIT by "+orderNames[m.order]))}
 	for _, l := range limits[from : from+forLimits] {
-		lines = append(lines, m.limit(&l))
+		lines = append(lines, m.drawLimit(&l))
 	}
 	switch rest := len(limits) - forLimits + m.state.LeftOut; {
 	case len(limits) == 0:
-		lines = append(lines, m.style(faint, "no limit"+m.thatMatches()))
+		lines = append(lines, m.styleText(faint, "no limit"+m.thatMatches()))
 	case rest > 0 && m.height == 0:
-		lines = append(lines, m.style(faint, fmt.Sprintf("%s more limits", number(uint64(rest)))))
+		lines = append(lines, m.styleText(faint, fmt.Sprintf("%s more limits", formatNumber(uint64(rest)))))
 	}
-	lines = append(lines, "", m.style(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", m.keyTitle(keys))))
+	lines = append(lines, "", m.styleText(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", m.keyTitle(keys))))
 	for _, k := range keys[:forKeys] {
-		at := path(&k.LimitRef)
+		at := nameLimit(&k.LimitRef)
 		name := live.Printable(k.Key)
 		if room := m.width - 26 - ansi.StringWidth(at); m.unstyled {
 			name = ansi.Truncate(name, 200, "…")
@@ -192,10 +192,10 @@ func (m *Model) body(used int) []string {
 		} else {
 			name = ansi.Truncate(name, max(m.width/3, 8), "…")
 		}
-		lines = append(lines, m.highlight(k.rate, fmt.Sprintf("%10s %12s", rate(k.rate), number(uint64(k.Refused))))+"  "+name+"  "+m.style(faint, at))
+		lines = append(lines, m.highlight(k.rate, fmt.Sprintf("%10s %12s", formatRate(k.rate), formatNumber(uint64(k.Refused))))+"  "+name+"  "+m.styleText(faint, at))
 	}
 	if len(keys) == 0 {
-		lines = append(lines, m.style(faint, "nobody was refused"+m.thatMatches()))
+		lines = append(lines, m.styleText(faint, "nobody was refused"+m.thatMatches()))
 	}
 	return lines
 }
@@ -215,29 +215,29 @@ func (m *Model) thatMatches() string {
 	return fmt.Sprintf(" that matches %q", m.filter)
 }
 
-func (m *Model) limit(l *live.Limit) string {
+func (m *Model) drawLimit(l *live.Limit) string {
 	per := func(n uint64) float64 {
 		if m.state.SpanMS == 0 {
 			return 0
 		}
-		return float64(n) / m.span()
+		return float64(n) / m.spanSeconds()
 	}
 	refused, allowed := l.Counts["refused"], l.Counts["allowed"]
 	other := decisions(l.Counts) - refused - allowed
-	figures := fmt.Sprintf("%10s %10s %10s %12s", rate(per(refused)), rate(per(allowed)), rate(per(other)), number(l.Totals["refused"]))
-	return m.highlight(per(refused), figures) + "  " + path(&l.LimitRef)
+	figures := fmt.Sprintf("%10s %10s %10s %12s", formatRate(per(refused)), formatRate(per(allowed)), formatRate(per(other)), formatNumber(l.Totals["refused"]))
+	return m.highlight(per(refused), figures) + "  " + nameLimit(&l.LimitRef)
 }
 
 // highlight marks figures of something that is refused at present.
 func (m *Model) highlight(refusals float64, figures string) string {
 	if refusals > 0 {
-		return m.style(red, figures)
+		return m.styleText(red, figures)
 	}
 	return figures
 }
 
-// path names a limit: "api/client_id  100/minute".
-func path(p *event.LimitRef) string {
+// nameLimit names a limit: "api/client_id  100/minute".
+func nameLimit(p *event.LimitRef) string {
 	text := live.Printable(p.Domain + "/" + p.Rule)
 	if p.Domain == "" {
 		text = live.Printable(p.Rule)
@@ -245,16 +245,16 @@ func path(p *event.LimitRef) string {
 	return text + "  " + live.Printable(p.Limit)
 }
 
-// foot tells the keys, or what is typed.
-func (m *Model) foot() string {
+// drawFoot tells the keys, or what is typed.
+func (m *Model) drawFoot() string {
 	if m.typing {
-		return m.style(reverse, "filter: "+live.Printable(m.filter)+"_") + "  enter keep, esc leave"
+		return m.styleText(reverse, "filter: "+live.Printable(m.filter)+"_") + "  enter keep, esc leave"
 	}
 	text := "q quit  p pause  s sort  / filter  ? help"
 	if m.filter != "" {
 		text += fmt.Sprintf("   only %q (esc: all)", m.filter)
 	}
-	return m.style(faint, text)
+	return m.styleText(faint, text)
 }
 
 func (m *Model) keysInWords() []string {
@@ -276,8 +276,8 @@ func (m *Model) keysInWords() []string {
 
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// plot draws the refusals of the last minute.
-func (m *Model) plot() string {
+// plotRefusals draws the refusals of the last minute.
+func (m *Model) plotRefusals() string {
 	most := 0.0
 	for _, v := range m.refusals {
 		most = max(most, v)
@@ -290,11 +290,11 @@ func (m *Model) plot() string {
 		}
 		b.WriteRune(bars[at])
 	}
-	return "refused/s " + m.style(red, b.String()) + fmt.Sprintf("  most %s", rate(most))
+	return "refused/s " + m.styleText(red, b.String()) + fmt.Sprintf("  most %s", formatRate(most))
 }
 
-// spread puts two texts at the two ends of a line.
-func (m *Model) spread(left, right string) string {
+// joinEnds puts two texts at the two ends of a line.
+func (m *Model) joinEnds(left, right string) string {
 	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
 	if gap < 2 {
 		return left
@@ -302,19 +302,19 @@ func (m *Model) spread(left, right string) string {
 	return left + strings.Repeat(" ", gap) + right
 }
 
-// rate writes a number a second in at most seven places.
-func rate(v float64) string {
+// formatRate writes a number a second in at most seven places.
+func formatRate(v float64) string {
 	switch {
 	case v == 0:
 		return "0"
 	case v < 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return number(uint64(v + 0.5))
+	return formatNumber(uint64(v + 0.5))
 }
 
-// number writes a number with its thousands apart, millions and more cut short.
-func number(n uint64) string {
+// formatNumber writes a number with its thousands apart, millions and more cut short.
+func formatNumber(n uint64) string {
 	switch {
 	case n >= 10_000_000_000:
 		return strconv.FormatUint(n/1_000_000_000, 10) + "G"
@@ -328,8 +328,8 @@ func number(n uint64) string {
 	return s
 }
 
-// uptime writes a duration in its two largest units.
-func uptime(d time.Duration) string {
+// formatUptime writes a duration in its two largest units.
+func formatUptime(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))

@@ -63,7 +63,7 @@ var goodLines = []struct {
 func TestFormats(t *testing.T) {
 	for _, c := range goodLines {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := Open(c.format)
+			f, err := OpenFormat(c.format)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestFormats(t *testing.T) {
 					t.Errorf("got  %+v\nwant %+v", l, c.want)
 				}
 			}
-			if _, err := Detect([][]byte{[]byte("garbage"), nil, []byte(c.line)}); err != nil {
+			if _, err := DetectFormat([][]byte{[]byte("garbage"), nil, []byte(c.line)}); err != nil {
 				t.Errorf("not detected: %v", err)
 			}
 		})
@@ -102,7 +102,7 @@ func TestBadLines(t *testing.T) {
 		{"json", `{"ts":1646861401,"status":"ok"}`, "status"},
 		{"json", `{"ts":1646861401`, "JSON"},
 	} {
-		f, err := Open(c.format)
+		f, err := OpenFormat(c.format)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func readAll(t *testing.T, b []byte) (paths []string, r *Reader) {
 	defer r.Close()
 	for {
 		var l Line
-		switch err := r.Next(&l); err {
+		switch err := r.NextLine(&l); err {
 		case nil:
 			paths = append(paths, strings.Clone(l.Path()))
 		case io.EOF:
@@ -194,7 +194,7 @@ func TestReaderDecompresses(t *testing.T) {
 		r, err := NewReader(bytes.NewReader(b[:len(b)-6]), "cut.log", &Combined{})
 		for err == nil {
 			var l Line
-			err = r.Next(&l)
+			err = r.NextLine(&l)
 		}
 		if err == io.EOF || !strings.HasPrefix(err.Error(), "cut.log: ") {
 			t.Errorf("%s, cut off: %v", name, err)
@@ -224,14 +224,14 @@ func TestReaderSaysWhatItCannotRead(t *testing.T) {
 	if paths, _ := readAll(t, nil); len(paths) != 0 {
 		t.Errorf("an empty log has lines: %v", paths)
 	}
-	if _, err := Open("clf2"); err == nil || !strings.Contains(err.Error(), "envoy") {
+	if _, err := OpenFormat("clf2"); err == nil || !strings.Contains(err.Error(), "envoy") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestParseAllocatesNothing(t *testing.T) {
 	for _, c := range goodLines {
-		f, err := Open(c.format)
+		f, err := OpenFormat(c.format)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(c.format, []byte(c.line))
 	}
 	f.Fuzz(func(t *testing.T, name string, line []byte) {
-		format, err := Open(name)
+		format, err := OpenFormat(name)
 		if err != nil || len(line) > MaxLine {
 			return
 		}
@@ -269,7 +269,7 @@ func FuzzParse(f *testing.F) {
 func BenchmarkParse(b *testing.B) {
 	for _, c := range goodLines {
 		b.Run(c.name, func(b *testing.B) {
-			f, err := Open(c.format)
+			f, err := OpenFormat(c.format)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -14,8 +14,8 @@ type clock struct {
 	base         int64
 }
 
-// reach reads the minute of a time by a layout, if it is not that of the last one.
-func (c *clock) reach(layout string, minute, zone []byte) error {
+// readMinute reads the minute of a time by a layout, if it is not that of the last one.
+func (c *clock) readMinute(layout string, minute, zone []byte) error {
 	if bytes.Equal(c.minute, minute) && bytes.Equal(c.zone, zone) {
 		return nil
 	}
@@ -28,32 +28,32 @@ func (c *clock) reach(layout string, minute, zone []byte) error {
 	return nil
 }
 
-// clf reads 10/Oct/2000:13:55:36 -0700.
-func (c *clock) clf(b []byte) (int64, error) {
+// readCLF reads 10/Oct/2000:13:55:36 -0700.
+func (c *clock) readCLF(b []byte) (int64, error) {
 	const upToMinute, length = len("10/Oct/2000:13:55"), len("10/Oct/2000:13:55:36 -0700")
 	if len(b) != length || b[upToMinute] != ':' {
 		return 0, errTime
 	}
-	if err := c.reach("02/Jan/2006:15:04 -0700", b[:upToMinute], b[20:]); err != nil {
+	if err := c.readMinute("02/Jan/2006:15:04 -0700", b[:upToMinute], b[20:]); err != nil {
 		return 0, err
 	}
-	seconds, ok := two(b[18:])
+	seconds, ok := readTwoDigits(b[18:])
 	if !ok {
 		return 0, errTime
 	}
 	return c.base + seconds*1e6, nil
 }
 
-// iso reads 2016-04-15T20:17:00.310Z and its like, with a zone or Z.
-func (c *clock) iso(b []byte) (int64, error) {
+// readISO reads 2016-04-15T20:17:00.310Z and its like, with a zone or Z.
+func (c *clock) readISO(b []byte) (int64, error) {
 	const upToMinute = len("2016-04-15T20:17")
 	if len(b) < upToMinute+4 || b[upToMinute] != ':' || b[len(b)-1] != 'Z' {
-		return slow(b)
+		return readZoned(b)
 	}
-	if c.reach("2006-01-02T15:04Z", b[:upToMinute], b[len(b)-1:]) != nil {
-		return slow(b)
+	if c.readMinute("2006-01-02T15:04Z", b[:upToMinute], b[len(b)-1:]) != nil {
+		return readZoned(b)
 	}
-	seconds, ok := two(b[upToMinute+1:])
+	seconds, ok := readTwoDigits(b[upToMinute+1:])
 	us, isFraction := fraction(b[upToMinute+3 : len(b)-1])
 	if !ok || !isFraction {
 		return 0, errTime
@@ -61,8 +61,8 @@ func (c *clock) iso(b []byte) (int64, error) {
 	return c.base + seconds*1e6 + us, nil
 }
 
-// slow reads what has a zone of its own.
-func slow(b []byte) (int64, error) {
+// readZoned reads what has a zone of its own.
+func readZoned(b []byte) (int64, error) {
 	for _, layout := range [...]string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "02/Jan/2006:15:04:05 -0700"} {
 		if t, err := time.Parse(layout, string(b)); err == nil {
 			return t.UnixMicro(), nil
@@ -71,9 +71,9 @@ func slow(b []byte) (int64, error) {
 	return 0, errTime
 }
 
-// unix reads seconds since the epoch with a fraction, as nginx's $msec; more
+// readUnix reads seconds since the epoch with a fraction, as nginx's $msec; more
 // digits are milliseconds, microseconds or nanoseconds.
-func unix(b []byte) (int64, error) {
+func readUnix(b []byte) (int64, error) {
 	whole, rest, digits := int64(0), b, 0
 	for len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9' && digits < 19 {
 		whole = whole*10 + int64(rest[0]-'0')
@@ -93,8 +93,8 @@ func unix(b []byte) (int64, error) {
 	return whole / 1000, nil
 }
 
-// two reads two digits below 61, for a leap second.
-func two(b []byte) (int64, bool) {
+// readTwoDigits reads two digits below 61, for a leap second.
+func readTwoDigits(b []byte) (int64, bool) {
 	if len(b) < 2 {
 		return 0, false
 	}

@@ -5,8 +5,8 @@ import "bytes"
 // scanner takes a line apart from left to right.
 type scanner struct{ rest []byte }
 
-// word takes what stands before the next space.
-func (s *scanner) word() []byte {
+// takeWord takes what stands before the next space.
+func (s *scanner) takeWord() []byte {
 	word, rest, _ := bytes.Cut(s.rest, []byte(" "))
 	s.rest = rest
 	return word
@@ -22,13 +22,13 @@ func (s *scanner) bracketed() ([]byte, bool) {
 		return nil, false
 	}
 	w := s.rest[1:i]
-	s.skip(i + 1)
+	s.skipBytes(i + 1)
 	return w, true
 }
 
-// quoted takes what stands in quotes, and the space behind. A quote in the text
+// takeQuoted takes what stands in quotes, and the space behind. A quote in the text
 // stands behind a backslash.
-func (s *scanner) quoted() ([]byte, error) {
+func (s *scanner) takeQuoted() ([]byte, error) {
 	if len(s.rest) == 0 || s.rest[0] != '"' {
 		return nil, errShort
 	}
@@ -44,15 +44,15 @@ func (s *scanner) quoted() ([]byte, error) {
 		}
 		if slashes%2 == 0 {
 			w := s.rest[1:i]
-			s.skip(i + 1)
+			s.skipBytes(i + 1)
 			return w, nil
 		}
 		from = i + 1
 	}
 }
 
-// skip drops n bytes and a space.
-func (s *scanner) skip(n int) { s.rest = bytes.TrimPrefix(s.rest[n:], []byte(" ")) }
+// skipBytes drops n bytes and a space.
+func (s *scanner) skipBytes(n int) { s.rest = bytes.TrimPrefix(s.rest[n:], []byte(" ")) }
 
 // request takes a time in brackets, which read reads, the request line and the status.
 func (s *scanner) request(l *Line, read func([]byte) (int64, error)) error {
@@ -64,12 +64,12 @@ func (s *scanner) request(l *Line, read func([]byte) (int64, error)) error {
 	if l.Time, err = read(when); err != nil {
 		return err
 	}
-	request, err := s.quoted()
+	request, err := s.takeQuoted()
 	if err != nil {
 		return err
 	}
 	l.request(request)
-	l.Status, err = status(s.word())
+	l.Status, err = readStatus(s.takeWord())
 	return err
 }
 
@@ -86,32 +86,32 @@ func (c *Combined) Parse(b []byte, l *Line) error {
 	*l = Line{}
 	s := scanner{b}
 	if c.VHost {
-		l.Host = host(text(s.word()))
+		l.Host = withoutPort(fieldText(s.takeWord()))
 	}
-	l.Address = host(text(s.word()))
-	s.word() // ident
+	l.Address = withoutPort(fieldText(s.takeWord()))
+	s.takeWord() // ident
 	// The user may hold spaces.
 	i := bytes.Index(s.rest, []byte(" ["))
 	if i < 0 {
 		return errShort
 	}
-	l.User = text(s.rest[:i])
-	s.skip(i)
-	if err := s.request(l, c.clock.clf); err != nil {
+	l.User = fieldText(s.rest[:i])
+	s.skipBytes(i)
+	if err := s.request(l, c.clock.readCLF); err != nil {
 		return err
 	}
-	s.word() // bytes sent
+	s.takeWord() // bytes sent
 	if len(s.rest) == 0 || s.rest[0] != '"' {
 		return nil // the common format ends here
 	}
-	if _, err := s.quoted(); err != nil { // the referrer
+	if _, err := s.takeQuoted(); err != nil { // the referrer
 		return err
 	}
-	agent, err := s.quoted()
+	agent, err := s.takeQuoted()
 	if err == errShort {
 		return nil // what follows is somebody's own
 	}
-	l.UserAgent = text(agent)
+	l.UserAgent = fieldText(agent)
 	return err
 }
 
@@ -119,18 +119,18 @@ func (c *Combined) Parse(b []byte, l *Line) error {
 // alone.
 func (l *Line) request(b []byte) {
 	method, target, ok := bytes.Cut(b, []byte(" "))
-	if l.Method = text(method); !ok {
+	if l.Method = fieldText(method); !ok {
 		return
 	}
 	// HTTP/0.9 has no protocol, and a target may hold spaces all the same.
 	if i := bytes.LastIndexByte(target, ' '); i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
 		target = target[:i]
 	}
-	l.Target = text(target)
+	l.Target = fieldText(target)
 }
 
-// status reads a status, or a hyphen for none.
-func status(b []byte) (int, error) {
+// readStatus reads a status, or a hyphen for none.
+func readStatus(b []byte) (int, error) {
 	switch {
 	case len(b) == 1 && (b[0] == '-' || b[0] == '0'): // 0 is Envoy's, where the client went away
 		return 0, nil

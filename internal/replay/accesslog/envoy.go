@@ -10,23 +10,23 @@ type Envoy struct{ clock clock }
 func (e *Envoy) Parse(b []byte, l *Line) error {
 	*l = Line{}
 	s := scanner{b}
-	err := s.request(l, e.clock.iso)
+	err := s.request(l, e.clock.readISO)
 	if err != nil {
 		return err
 	}
-	s.word() // flags
+	s.takeWord() // flags
 	istio := len(s.rest) > 0 && (s.rest[0] < '0' || s.rest[0] > '9')
 	if istio {
-		s.word() // details of the response code
-		s.word() // details of the connection's end
-		if _, err := s.quoted(); err != nil {
+		s.takeWord() // details of the response code
+		s.takeWord() // details of the connection's end
+		if _, err := s.takeQuoted(); err != nil {
 			return err // why the upstream failed
 		}
 	}
-	s.word() // bytes received
-	s.word() // bytes sent
-	s.word() // duration
-	s.word() // the upstream's time
+	s.takeWord() // bytes received
+	s.takeWord() // bytes sent
+	s.takeWord() // duration
+	s.takeWord() // the upstream's time
 	// Forwarded for, user agent, request id, authority, upstream. Envoy escapes nothing,
 	// so that only the second may hold what stands between two.
 	end := bytes.LastIndexByte(s.rest, '"')
@@ -42,16 +42,16 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 		}
 		agent, last[i] = agent[:at], agent[at+len(between):]
 	}
-	s.skip(end + 1)
-	l.UserAgent = text(agent)
-	l.Host = host(text(last[1]))
-	l.Address = host(text(lastOf(forwarded)))
+	s.skipBytes(end + 1)
+	l.UserAgent = fieldText(agent)
+	l.Host = withoutPort(fieldText(last[1]))
+	l.Address = withoutPort(fieldText(lastAddress(forwarded)))
 	if istio {
-		s.word() // the upstream's cluster
-		s.word() // where the upstream was reached from
-		s.word() // where the client reached us
-		if peer := text(s.word()); l.Address == "" {
-			l.Address = host(peer)
+		s.takeWord() // the upstream's cluster
+		s.takeWord() // where the upstream was reached from
+		s.takeWord() // where the client reached us
+		if peer := fieldText(s.takeWord()); l.Address == "" {
+			l.Address = withoutPort(peer)
 		}
 	}
 	return nil
@@ -60,8 +60,8 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 // between stands between two texts in quotes.
 var between = []byte(`" "`)
 
-// lastOf returns the last address of a list: the one that the proxy saw, and
+// lastAddress returns the last address of a list: the one that the proxy saw, and
 // nobody else wrote.
-func lastOf(list []byte) []byte {
+func lastAddress(list []byte) []byte {
 	return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:])
 }

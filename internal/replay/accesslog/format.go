@@ -30,8 +30,8 @@ var formats = []struct {
 	{"json", func() Format { return &JSON{} }},
 }
 
-// Names lists the names of all formats.
-func Names() []string {
+// FormatNames lists the names of all formats.
+func FormatNames() []string {
 	var names []string
 	for _, f := range formats {
 		names = append(names, f.name)
@@ -39,25 +39,25 @@ func Names() []string {
 	return names
 }
 
-// Open returns the format of that name.
-func Open(name string) (Format, error) {
+// OpenFormat returns the format of that name.
+func OpenFormat(name string) (Format, error) {
 	for _, f := range formats {
 		if f.name == name {
 			return f.open(), nil
 		}
 	}
-	return nil, fmt.Errorf("unknown log format %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("unknown log format %q: there are %s", name, strings.Join(FormatNames(), ", "))
 }
 
-// Detect returns the first format that reads one of the lines.
-func Detect(lines [][]byte) (Format, error) {
+// DetectFormat returns the first format that reads one of the lines.
+func DetectFormat(lines [][]byte) (Format, error) {
 	var first error
 	for _, b := range lines {
 		if len(b) == 0 {
 			continue
 		}
-		for _, name := range guess(b) {
-			f, err := Open(name)
+		for _, name := range guessFormats(b) {
+			f, err := OpenFormat(name)
 			if err == nil {
 				err = f.Parse(b, new(Line))
 			}
@@ -72,11 +72,11 @@ func Detect(lines [][]byte) (Format, error) {
 	if first == nil {
 		first = fmt.Errorf("there is no line")
 	}
-	return nil, fmt.Errorf("the format is not known (%w): name it, one of %s", first, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("the format is not known (%w): name it, one of %s", first, strings.Join(FormatNames(), ", "))
 }
 
-// guess returns the names of the formats that a line may be of.
-func guess(b []byte) []string {
+// guessFormats returns the names of the formats that a line may be of.
+func guessFormats(b []byte) []string {
 	switch b[0] {
 	case '{':
 		return []string{"json"}

@@ -67,7 +67,7 @@ func (j *JSON) Parse(b []byte, l *Line) error {
 	}
 	// What follows the object is not looked at, and neither is what the parser
 	// skips: a line that is good for a request is good.
-	if err := jsonparser.ObjectEach(b, j.member); err != nil {
+	if err := jsonparser.ObjectEach(b, j.readMember); err != nil {
 		if j.err != nil {
 			return j.err
 		}
@@ -79,14 +79,14 @@ func (j *JSON) Parse(b []byte, l *Line) error {
 	return nil
 }
 
-// member takes in one member of an object.
-func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error {
+// readMember takes in one member of an object.
+func (j *JSON) readMember(key, value []byte, kind jsonparser.ValueType, _ int) error {
 	l := j.line
 	f := members[string(key)]
 	if kind == jsonparser.Object {
 		if (f == fieldRequest || f == fieldHeaders) && j.depth < 2 {
 			j.depth++
-			err := jsonparser.ObjectEach(value, j.member)
+			err := jsonparser.ObjectEach(value, j.readMember)
 			j.depth--
 			return err
 		}
@@ -94,7 +94,7 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 	}
 	if kind == jsonparser.Array && j.depth == 2 && bytes.EqualFold(key, []byte("User-Agent")) {
 		if first, t, _, err := jsonparser.Get(value, "[0]"); err == nil && t == jsonparser.String {
-			j.set(&l.UserAgent, first)
+			j.setIfEmpty(&l.UserAgent, first)
 		}
 		return nil
 	}
@@ -104,43 +104,43 @@ func (j *JSON) member(key, value []byte, kind jsonparser.ValueType, _ int) error
 	switch f {
 	case fieldTime:
 		if l.Time == 0 {
-			l.Time, j.err = j.time(value, kind)
+			l.Time, j.err = j.readTime(value, kind)
 		}
 	case fieldStatus:
 		if l.Status == 0 {
-			l.Status, j.err = status(value)
+			l.Status, j.err = readStatus(value)
 		}
 	case fieldRequest:
 		if l.Method == "" {
 			l.request(j.unescape(value))
 		}
 	default:
-		if to := j.texts[f]; to != nil && j.set(to, value) && (f == fieldAddress || f == fieldHost) {
-			*to = host(*to)
+		if to := j.texts[f]; to != nil && j.setIfEmpty(to, value) && (f == fieldAddress || f == fieldHost) {
+			*to = withoutPort(*to)
 		}
 	}
 	return j.err
 }
 
-func (j *JSON) time(value []byte, kind jsonparser.ValueType) (int64, error) {
+func (j *JSON) readTime(value []byte, kind jsonparser.ValueType) (int64, error) {
 	if kind == jsonparser.Number {
-		return unix(value)
+		return readUnix(value)
 	}
 	if len(value) > 2 && value[2] == '/' {
-		return j.clock.clf(value)
+		return j.clock.readCLF(value)
 	}
-	if t, err := j.clock.iso(value); err == nil {
+	if t, err := j.clock.readISO(value); err == nil {
 		return t, nil
 	}
-	return unix(value)
+	return readUnix(value)
 }
 
-// set fills a text that is still empty, and reports whether it did.
-func (j *JSON) set(to *string, value []byte) bool {
+// setIfEmpty fills a text that is still empty, and reports whether it did.
+func (j *JSON) setIfEmpty(to *string, value []byte) bool {
 	if *to != "" {
 		return false
 	}
-	*to = text(j.unescape(value))
+	*to = fieldText(j.unescape(value))
 	return *to != ""
 }
 

@@ -51,17 +51,17 @@ var (
 	errQuote  = errors.New("a quoted text does not end")
 )
 
-// text returns b as a string that shares its bytes, empty for a lone hyphen.
-func text(b []byte) string {
+// fieldText returns b as a string that shares its bytes, empty for a lone hyphen.
+func fieldText(b []byte) string {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return ""
 	}
 	return unsafe.String(&b[0], len(b))
 }
 
-// host returns an address or a name without its port, and an IPv6 address without
+// withoutPort returns an address or a name without its port, and an IPv6 address without
 // its brackets.
-func host(s string) string {
+func withoutPort(s string) string {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		if address, _, ok := strings.Cut(rest, "]"); ok {
 			return address

@@ -46,7 +46,7 @@ func NewReader(r io.Reader, name string, format Format) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if format == nil {
-		if err := out.detect(); err != nil {
+		if err := out.detectFormat(); err != nil {
 			out.close()
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -78,7 +78,7 @@ func (r *Reader) decompress() error {
 	return nil
 }
 
-func (r *Reader) detect() error {
+func (r *Reader) detectFormat() error {
 	head, err := r.in.Peek(sniffed)
 	if err != nil && err != io.EOF {
 		return err
@@ -94,46 +94,46 @@ func (r *Reader) detect() error {
 	for i := range lines {
 		lines[i] = bytes.TrimSuffix(lines[i], []byte("\r"))
 	}
-	r.format, err = Detect(lines)
+	r.format, err = DetectFormat(lines)
 	return err
 }
 
-// Next reads the next good line into l. It returns io.EOF at the end, and else an
+// NextLine reads the next good line into l. It returns io.EOF at the end, and else an
 // error only when reading failed: bad lines are counted, and left out.
-func (r *Reader) Next(l *Line) error {
+func (r *Reader) NextLine(l *Line) error {
 	for {
 		b, err := r.in.ReadSlice('\n')
 		if len(b) == 0 && err != nil {
-			return r.failed(err)
+			return r.locateError(err)
 		}
 		r.lines++
 		if errors.Is(err, bufio.ErrBufferFull) {
 			if err := r.skipLine(); err != nil {
-				return r.failed(err)
+				return r.locateError(err)
 			}
-			r.fault(errLong)
+			r.noteBadLine(errLong)
 			continue
 		}
 		if err != nil && err != io.EOF {
-			return r.failed(err)
+			return r.locateError(err)
 		}
 		b = bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 		switch {
 		case len(b) == 0:
 			continue
 		case len(b) > MaxLine:
-			r.fault(errLong)
+			r.noteBadLine(errLong)
 			continue
 		}
 		if err := r.format.Parse(b, l); err != nil {
-			r.fault(err)
+			r.noteBadLine(err)
 			continue
 		}
 		return nil
 	}
 }
 
-func (r *Reader) failed(err error) error {
+func (r *Reader) locateError(err error) error {
 	if err == io.EOF {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Reader) skipLine() error {
 	}
 }
 
-func (r *Reader) fault(err error) {
+func (r *Reader) noteBadLine(err error) {
 	r.bad++
 	if len(r.faults) < maxFaults {
 		r.faults = append(r.faults, Fault{r.lines, err.Error()})

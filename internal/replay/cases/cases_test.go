@@ -30,7 +30,7 @@ func play(t *testing.T, src string) ([]cases.Result, error) {
 	if err := os.WriteFile(name, []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return cases.Run(name, nil)
+	return cases.PlayFile(name, nil)
 }
 
 func TestCasesThatHold(t *testing.T) {

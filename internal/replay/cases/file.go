@@ -102,19 +102,19 @@ func Parse(name string, src []byte) (*File, error) {
 	if doc == nil {
 		return nil, fmt.Errorf("%s: the file is empty: write rules and cases", name)
 	}
-	if top := doc.Content[0]; find(top, "descriptors") != nil && find(top, "cases") == nil {
+	if top := doc.Content[0]; findValue(top, "descriptors") != nil && findValue(top, "cases") == nil {
 		return nil, fmt.Errorf("%s: these are rules, not cases: name the file in rules: of a file of cases, see weir test --help", name)
 	}
-	if err := decode(doc.Content[0], f); err != nil {
+	if err := decodeMapping(doc.Content[0], f); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := f.check(); err != nil {
+	if err := f.checkCases(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *File) check() error {
+func (f *File) checkCases() error {
 	if len(f.Cases) == 0 {
 		return fmt.Errorf("%s: there are no cases", f.name)
 	}
@@ -133,7 +133,7 @@ func (f *File) check() error {
 			return fmt.Errorf("%s:%d: case %q has no steps", f.name, c.line, c.Name)
 		}
 		for j := range c.Steps {
-			if err := c.Steps[j].check(); err != nil {
+			if err := c.Steps[j].checkFields(); err != nil {
 				return fmt.Errorf("%s:%d: %w", f.name, c.Steps[j].line, err)
 			}
 		}
@@ -141,7 +141,7 @@ func (f *File) check() error {
 	return nil
 }
 
-func (s *Step) check() error {
+func (s *Step) checkFields() error {
 	if s.Times == 0 {
 		s.Times = 1
 	}
@@ -164,9 +164,9 @@ func (s *Step) check() error {
 	return nil
 }
 
-// fits reports what the file cannot be played under: a configuration, which has the
+// checkConfigured reports what the file cannot be played under: a configuration, which has the
 // gateway, or none.
-func (f *File) fits(configured bool) error {
+func (f *File) checkConfigured(configured bool) error {
 	if configured && (len(f.Rules) > 0 || f.Domain != "") {
 		return fmt.Errorf("%s: the configuration names rules and domain: leave them out here", f.name)
 	}
@@ -190,8 +190,8 @@ func (f *File) fits(configured bool) error {
 	return nil
 }
 
-// load loads the rules that the file is about.
-func (f *File) load(opt rules.Options) (*limits.Set, error) {
+// loadRules loads the rules that the file is about.
+func (f *File) loadRules(opt rules.Options) (*limits.Set, error) {
 	paths := make([]string, len(f.Rules))
 	for i, p := range f.Rules {
 		if paths[i] = p; !filepath.IsAbs(p) {
@@ -254,14 +254,14 @@ type (
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (c *Case) UnmarshalYAML(n *yaml.Node) error {
-	err := decode(n, (*caseFields)(c))
+	err := decodeMapping(n, (*caseFields)(c))
 	c.line = n.Line
 	return err
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *Step) UnmarshalYAML(n *yaml.Node) error {
-	err := decode(n, (*stepFields)(s))
+	err := decodeMapping(n, (*stepFields)(s))
 	s.line = n.Line
 	return err
 }
@@ -277,19 +277,19 @@ func (e *Expect) UnmarshalYAML(n *yaml.Node) error {
 		e.all = n.Value
 		return nil
 	}
-	if o := find(n, "outcome"); o != nil {
+	if o := findValue(n, "outcome"); o != nil {
 		if o.Value != allowed && o.Value != refused {
 			return fmt.Errorf("line %d: outcome %q: write allowed or refused", o.Line, o.Value)
 		}
 		e.all = o.Value
 	}
-	return decode(n, (*expectFields)(e), "outcome")
+	return decodeMapping(n, (*expectFields)(e), "outcome")
 }
 
 const allowed, refused = "allowed", "refused"
 
-// find returns the value of a key, nil if there is none.
-func find(n *yaml.Node, key string) *yaml.Node {
+// findValue returns the value of a key, nil if there is none.
+func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if n.Content[i].Value == key {
@@ -300,9 +300,9 @@ func find(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// decode decodes a mapping strictly: Node.Decode alone passes over keys that mean
+// decodeMapping decodes a mapping strictly: Node.Decode alone passes over keys that mean
 // nothing. Those of skip are somebody else's.
-func decode(n *yaml.Node, to any, skip ...string) error {
+func decodeMapping(n *yaml.Node, to any, skip ...string) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: write keys and values here", n.Line)
 	}

@@ -31,7 +31,7 @@ type httpFields httpRequest
 func (h *httpRequest) UnmarshalYAML(n *yaml.Node) error {
 	line := n.Value
 	if n.Kind != yaml.ScalarNode {
-		if err := decode(n, (*httpFields)(h)); err != nil {
+		if err := decodeMapping(n, (*httpFields)(h)); err != nil {
 			return err
 		}
 		if line = h.Path; h.Method != "" {

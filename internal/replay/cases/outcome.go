@@ -17,7 +17,7 @@ type outcome struct {
 	problem string
 }
 
-func (o *outcome) add(r *weir.Request, d weir.Decision) {
+func (o *outcome) addDecision(r *weir.Request, d weir.Decision) {
 	if d.Allowed() {
 		o.allowed++
 		if r.Soft() {
@@ -40,12 +40,12 @@ func (o *outcome) addUnasked(problem string) {
 	o.last, o.delay, o.problem = weir.Decision{}, 0, problem
 }
 
-// check returns what is otherwise than expected.
-func (e *Expect) check(got *outcome) (wrong []string) {
+// compareOutcome returns what is otherwise than expected.
+func (e *Expect) compareOutcome(got *outcome) (wrong []string) {
 	describe := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch n := got.allowed + got.refused; {
 	case e.all == allowed && got.refused > 0:
-		describe("%d of %d refused%s, want all allowed", got.refused, n, got.by())
+		describe("%d of %d refused%s, want all allowed", got.refused, n, got.refusedBy())
 	case e.all == refused && got.allowed > 0:
 		describe("%d of %d allowed, want all refused", got.allowed, n)
 	}
@@ -55,7 +55,7 @@ func (e *Expect) check(got *outcome) (wrong []string) {
 		}
 	}
 	number("allowed", e.Allowed, got.allowed)
-	number("refused"+got.by(), e.Refused, got.refused)
+	number("refused"+got.refusedBy(), e.Refused, got.refused)
 	number("soft", e.Soft, got.soft)
 	name := ""
 	if got.last.Limit != nil {
@@ -75,8 +75,8 @@ func (e *Expect) check(got *outcome) (wrong []string) {
 	return wrong
 }
 
-// by names what refused the last request.
-func (o *outcome) by() string {
+// refusedBy names what refused the last request.
+func (o *outcome) refusedBy() string {
 	if o.problem != "" {
 		return fmt.Sprintf(" by the gateway (%s)", o.problem)
 	}

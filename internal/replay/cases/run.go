@@ -41,16 +41,16 @@ type Gateway interface {
 	Ask(r *weir.Request, h *http.Request) (asked bool, problem string)
 }
 
-// Run plays the cases of the file of that name, by gw, or where that is nil by the rules
+// PlayFile plays the cases of the file of that name, by gw, or where that is nil by the rules
 // that the file names. It returns an error if they cannot be played.
-func Run(name string, gw Gateway) ([]Result, error) {
+func PlayFile(name string, gw Gateway) ([]Result, error) {
 	src, err := regular.Read(name, MaxFile)
 	if err != nil {
 		return nil, err
 	}
 	f, err := Parse(name, src)
 	if err == nil {
-		err = f.fits(gw != nil)
+		err = f.checkConfigured(gw != nil)
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Run(name string, gw Gateway) ([]Result, error) {
 	var set *limits.Set
 	if gw != nil {
 		set = gw.Set()
-	} else if set, err = f.load(rules.Options{}); err != nil {
+	} else if set, err = f.loadRules(rules.Options{}); err != nil {
 		return nil, err
 	}
 	var out []Result
@@ -70,7 +70,7 @@ func Run(name string, gw Gateway) ([]Result, error) {
 			domain, err = set.Domain(cmp.Or(c.Domain, f.Domain))
 		}
 		if err == nil {
-			r.Failures, err = c.play(gw, set, domain, f.At)
+			r.Failures, err = c.playSteps(gw, set, domain, f.At)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: case %q: %w", f.name, c.line, c.Name, err)
@@ -83,8 +83,8 @@ func Run(name string, gw Gateway) ([]Result, error) {
 // smallest is the memory of a case, which has few keys.
 const smallest = memory.MinBytes
 
-// play plays a case by a gateway, or where that is nil by the set alone, of a domain.
-func (c *Case) play(gw Gateway, set *limits.Set, domain string, at time.Time) (failures []Failure, err error) {
+// playSteps plays a case by a gateway, or where that is nil by the set alone, of a domain.
+func (c *Case) playSteps(gw Gateway, set *limits.Set, domain string, at time.Time) (failures []Failure, err error) {
 	var now atomic.Int64 // the store looks at it by itself too
 	now.Store(at.UnixMicro())
 	store := memory.New(memory.Options{MaxBytes: smallest, Now: now.Load})
@@ -105,14 +105,14 @@ func (c *Case) play(gw Gateway, set *limits.Set, domain string, at time.Time) (f
 			if s.HTTP != nil {
 				err = story.decideHTTP(s, &got)
 			} else {
-				err = story.decide(s, domain, &got)
+				err = story.decideStep(s, domain, &got)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", s.line, err)
 			}
 		}
 		if s.Expect != nil {
-			for _, what := range s.Expect.check(&got) {
+			for _, what := range s.Expect.compareOutcome(&got) {
 				failures = append(failures, Failure{s.Expect.line, what})
 			}
 		}

@@ -28,13 +28,13 @@ type running struct {
 	at      int64
 }
 
-// decide decides one request of entries.
-func (t *story) decide(s *Step, domain string, got *outcome) error {
+// decideStep decides one request of entries.
+func (t *story) decideStep(s *Step, domain string, got *outcome) error {
 	r := &t.request
-	s.fill(r, domain)
+	s.fillRequest(r, domain)
 	d, err := t.limiter.Decide(context.Background(), r)
 	if err == nil {
-		got.add(r, d)
+		got.addDecision(r, d)
 	}
 	return err
 }
@@ -56,7 +56,7 @@ func (t *story) decideHTTP(s *Step, got *outcome) error {
 	if err != nil {
 		return err
 	}
-	got.add(r, d)
+	got.addDecision(r, d)
 	if !d.Allowed() || !slices.ContainsFunc(t.limiter.Match(r), holdsPermit) {
 		return nil
 	}
@@ -80,8 +80,8 @@ func (t *story) release() error {
 	return nil
 }
 
-// fill makes r the step's request.
-func (s *Step) fill(r *weir.Request, domain string) {
+// fillRequest makes r the step's request.
+func (s *Step) fillRequest(r *weir.Request, domain string) {
 	r.Reset()
 	r.Domain = domain
 	r.Descriptors = append(r.Descriptors, s.Request...)

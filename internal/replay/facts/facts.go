@@ -24,14 +24,14 @@ type fact struct {
 var known = []fact{
 	{key: "remote_address", of: (*Reader).address},
 	{key: "method", of: func(_ *Reader, l *accesslog.Line) string { return l.Method }},
-	{key: "path", of: (*Reader).path},
+	{key: "path", of: (*Reader).canonicalPath},
 	{key: "user", of: func(_ *Reader, l *accesslog.Line) string { return l.User }},
 	{key: "host", of: func(_ *Reader, l *accesslog.Line) string { return strings.ToLower(l.Host) }},
 	{key: "user_agent", of: func(_ *Reader, l *accesslog.Line) string { return l.UserAgent }},
 }
 
-// Known lists the keys that need no field of their own.
-func Known() []string {
+// KnownKeys lists the keys that need no field of their own.
+func KnownKeys() []string {
 	var keys []string
 	for _, f := range known {
 		keys = append(keys, f.key)
@@ -55,20 +55,20 @@ func New(fields map[string]string) (*Reader, error) {
 		if path == "" || key == "" {
 			return nil, fmt.Errorf("field %q=%q: give an entry's key and the path of a JSON member, such as tenant=request.headers.X-Tenant", key, path)
 		}
-		r.set(fact{key: key, path: strings.Split(path, ".")})
+		r.replaceFact(fact{key: key, path: strings.Split(path, ".")})
 	}
 	return r, nil
 }
 
-// set puts a fact in the place of the one of its key.
-func (r *Reader) set(f fact) {
+// replaceFact puts a fact in the place of the one of its key.
+func (r *Reader) replaceFact(f fact) {
 	r.all = append(slices.DeleteFunc(r.all, func(k fact) bool { return k.key == f.key }), f)
 	r.values = make([]string, len(r.all))
 }
 
-// Fix gives the fact of a key the same value in every line.
-func (r *Reader) Fix(key, value string) {
-	r.set(fact{key: key, of: func(*Reader, *accesslog.Line) string { return value }})
+// FixValue gives the fact of a key the same value in every line.
+func (r *Reader) FixValue(key, value string) {
+	r.replaceFact(fact{key: key, of: func(*Reader, *accesslog.Line) string { return value }})
 }
 
 // Index returns where Value finds the fact of a key, and false if lines do not
@@ -109,8 +109,8 @@ func (r *Reader) address(l *accesslog.Line) string {
 	return string(r.text[from:])
 }
 
-// path returns the path as a node would see it, empty for what is none.
-func (r *Reader) path(l *accesslog.Line) string {
+// canonicalPath returns the path as a node would see it, empty for what is none.
+func (r *Reader) canonicalPath(l *accesslog.Line) string {
 	p, err := identity.Canonical(l.Path(), identity.PathOptions{})
 	if err != nil {
 		return ""

@@ -111,10 +111,10 @@ func (c *Clock) Now() Node {
 	return Node(t + c.lost.Load())
 }
 
-// Lost returns for how many microseconds the node's clock stood still so far, as the
+// LostTime returns for how many microseconds the node's clock stood still so far, as the
 // witnesses say. What rests on an uninterrupted view of other nodes begins anew when it
 // grows.
-func (c *Clock) Lost() int64 { return c.lost.Load() }
+func (c *Clock) LostTime() int64 { return c.lost.Load() }
 
 // Elapsed returns how long the node's clock ran, in microseconds, without what was lost:
 // of the times that may have passed the shortest.

@@ -77,12 +77,12 @@ func TestSuspendIsNoticedByTheWallClock(t *testing.T) {
 	first := b.Now()
 	b.suspend(60_000_000)
 	b.true += 1000 // a millisecond later at the latest
-	if got := b.Now() - first; got != 60_001_000 || b.Lost() != 60_000_000 {
-		t.Errorf("%d have passed of 60,001,000, and %d were lost", got, b.Lost())
+	if got := b.Now() - first; got != 60_001_000 || b.LostTime() != 60_000_000 {
+		t.Errorf("%d have passed of 60,001,000, and %d were lost", got, b.LostTime())
 	}
 	b.true += 5000
-	if b.Now(); b.Lost() != 60_000_000 {
-		t.Errorf("%d were lost, counted twice", b.Lost())
+	if b.Now(); b.LostTime() != 60_000_000 {
+		t.Errorf("%d were lost, counted twice", b.LostTime())
 	}
 }
 
@@ -116,13 +116,13 @@ func TestPauseIsNoticedByTheStore(t *testing.T) {
 	if early, ok := b.Earliest(now); !ok || early > b.reported(1) || b.Latest(now) < b.reported(1) {
 		t.Errorf("%d is not between %d and %d", b.reported(1), early, b.Latest(now))
 	}
-	lost := b.Lost()
+	lost := b.LostTime()
 	b.call(0, 200, 200)
 	b.wall += 3_000_000
 	b.true += 2000
 	b.Now()
-	if b.Lost() != lost {
-		t.Errorf("%d were lost, %d before", b.Lost(), lost)
+	if b.LostTime() != lost {
+		t.Errorf("%d were lost, %d before", b.LostTime(), lost)
 	}
 }
 
@@ -137,8 +137,8 @@ func TestNothingIsLostWhereNothingWas(t *testing.T) {
 		b.true += r.Int64N(100_000)
 		b.Now()
 	}
-	if b.Lost() != 0 {
-		t.Errorf("%d were lost", b.Lost())
+	if b.LostTime() != 0 {
+		t.Errorf("%d were lost", b.LostTime())
 	}
 }
 
@@ -154,8 +154,8 @@ func TestDriftHidesNoLoss(t *testing.T) {
 				b.shards[0] += drift // ppm
 				b.wall -= 500
 			}
-			if b.Lost() != 0 {
-				t.Fatalf("%d were lost", b.Lost())
+			if b.LostTime() != 0 {
+				t.Fatalf("%d were lost", b.LostTime())
 			}
 			b.suspend(150_000)
 			if paused {
@@ -165,8 +165,8 @@ func TestDriftHidesNoLoss(t *testing.T) {
 				b.true += 1000
 				b.Now()
 			}
-			if b.Lost() < 140_000 || b.Lost() > 150_000 {
-				t.Errorf("drift %d, paused %v: %d were noticed of 150,000", drift, paused, b.Lost())
+			if b.LostTime() < 140_000 || b.LostTime() > 150_000 {
+				t.Errorf("drift %d, paused %v: %d were noticed of 150,000", drift, paused, b.LostTime())
 			}
 		}
 	}
@@ -209,8 +209,8 @@ func TestProcessClockGoesOn(t *testing.T) {
 			break
 		}
 	}
-	if c.Now() <= before+2000 || c.Lost() != 0 {
-		t.Errorf("from %d to %d, %d were lost", before, c.Now(), c.Lost())
+	if c.Now() <= before+2000 || c.LostTime() != 0 {
+		t.Errorf("from %d to %d, %d were lost", before, c.Now(), c.LostTime())
 	}
 }
 

@@ -77,8 +77,8 @@ var _ lot.Decider = (*Decider)(nil)
 
 // Draw implements lot.Decider.
 func (d *Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
-	charged := d.draw(g, e, o, now, h)
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
+	charged := d.drawByTally(g, e, o, now, h)
 	g.Unlock()
 	if charged {
 		return lot.Charged, nil
@@ -86,94 +86,94 @@ func (d *Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hol
 	return d.shortfall(now, o, h, tag)
 }
 
-// draw decides o by the tally, if it can. Requires: g.
-func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+// drawByTally decides o by the tally, if it can. Requires: g.
+func (d *Decider) drawByTally(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
 	if t == nil {
 		return false
 	}
-	t.expire(e, now, wall)
-	left := t.left(e)
+	t.expireSlack(e, now, wall)
+	left := t.unitsLeft(e)
 	if o.Verb == weir.Peek {
-		d.answer(o, e, t, now, false)
+		d.answerByTally(o, e, t, now, false)
 		return left >= o.Cost
 	}
-	g.Touch(e, now)
+	g.TouchEntry(e, now)
 	switch {
 	case left >= o.Cost:
 		g.CountDraw()
-	case e.Known.Received > 0, !d.limit.Consistency.Optimistic, t.open+o.Cost > d.share():
+	case e.Known.Received > 0, !d.limit.Consistency.Optimistic, t.open+o.Cost > d.slackShare():
 		return false
 	}
-	t.add(e, o.Cost)
-	if e.Flight != nil || !t.isNear(e) || !d.launch(e, t) {
+	t.addUnits(e, o.Cost)
+	if e.Flight != nil || !t.isPushDue(e) || !d.launchPush(e, t) {
 		d.enqueue(e, t, now)
 	}
-	d.answer(o, e, t, now, true)
+	d.answerByTally(o, e, t, now, true)
 	receipt := t.receiptOf(e, now, wall)
 	a := o.Decision
 	a.ResetAfter = micros.Duration(max(receipt-wall, 0))
 	o.Answer = o.WithDecision(a)
 	if h != nil {
-		e.Note(h, &lot.Lot{ID: receipt, Limit: d.limit, Charged: clock.Store(wall)}, o.Cost)
+		e.RecordDraw(h, &lot.Lot{ID: receipt, Limit: d.limit, Charged: clock.Store(wall)}, o.Cost)
 	}
 	return true
 }
 
 // shortfall goes on where too little may be admitted without the store.
 func (d *Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
-	isStrict := d.share() < o.Cost
+	isStrict := d.slackShare() < o.Cost
 	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, !isStrict, now); ok {
 			a.Limit = d.limit.From(weir.FromCounts)
-			d.Answer(o, a, now, false)
+			d.AnswerOp(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
 	if isStrict || o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
-	g := d.Table.Shard(tag)
+	g := d.Table.ShardOfTag(tag)
 	g.Lock()
 	defer g.Unlock()
-	e := d.enter(g, tag, o.Key, now)
-	if d.draw(g, e, o, now, h) {
+	e := d.entryFor(g, tag, o.Key, now)
+	if d.drawByTally(g, e, o, now, h) {
 		return lot.Charged, nil
 	}
 	// It asks where nothing is left to push and to hear: the store says until when.
 	t := d.tallyOf(e)
-	if t == nil || e.Flight == nil && (t.units() == 0 && e.Known.Received > 0 && len(e.Lots()) > 0 || !d.launch(e, t)) {
+	if t == nil || e.Flight == nil && (t.units() == 0 && e.Known.Received > 0 && len(e.Lots()) > 0 || !d.launchPush(e, t)) {
 		return lot.Ask, nil
 	}
 	return lot.Wait, e.Flight
 }
 
-// enter returns the entry of a key under this limit, made if need be; nil if it has no
+// entryFor returns the entry of a key under this limit, made if need be; nil if it has no
 // room. What was admitted under an earlier version of the limit, or by another decider, is
 // settled first. Requires: g.
-func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
-	if e := g.Get(tag, key); e != nil && d.tallyOf(e) == nil {
+func (d *Decider) entryFor(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+	if e := g.GetEntry(tag, key); e != nil && d.tallyOf(e) == nil {
 		if e.Pinned || e.Flight != nil {
 			return nil
 		}
-		g.Drop(e)
+		g.DropEntry(e)
 	}
-	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(tally{})), now)
+	e := g.AddEntry(tag, key, d.limit, int64(unsafe.Sizeof(tally{})), now)
 	if e != nil && e.State == nil {
 		e.State = &tally{terms: d.Terms}
-		g.Keep(e, d.idle, now)
+		g.KeepEntry(e, d.idle, now)
 	}
 	return e
 }
 
-// answer fills in what remains, as far as the node knows, but for that of a window that is
+// answerByTally fills in what remains, as far as the node knows, but for that of a window that is
 // over.
-func (d *Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
-	a := weir.Decision{Limit: e.Known.Label(d.limit, weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
+func (d *Decider) answerByTally(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
+	a := weir.Decision{Limit: e.Known.LabelLimit(d.limit, weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
 		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
 	}
-	d.Answer(o, a, now, charged)
+	d.AnswerOp(o, a, now, charged)
 }
 
 // Undo implements lot.Decider. What the tally no longer takes back the store gets.
@@ -190,45 +190,45 @@ func (d *Decider) Undo(now clock.Node, h *lot.Hold) {
 
 // Holds implements lot.Decider.
 func (d *Decider) Holds(now clock.Node, o *weir.Op) bool {
-	_, g, e := d.Table.Find(o.Key, d.limit)
+	_, g, e := d.Table.LockEntry(o.Key, d.limit)
 	defer g.Unlock()
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
 	if t == nil || wall >= o.ID {
 		return false
 	}
-	t.expire(e, now, wall)
+	t.expireSlack(e, now, wall)
 	return t.canRefund(e, o)
 }
 
 // Refund implements lot.Decider. What no longer counts is not of the tally.
 func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
 	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
 	if t != nil {
-		t.expire(e, now, wall)
+		t.expireSlack(e, now, wall)
 	}
-	if t == nil || wall >= o.ID || !t.refund(e, o) {
+	if t == nil || wall >= o.ID || !t.refundUnits(e, o) {
 		g.Unlock()
 		return false
 	}
 	d.enqueue(e, t, now)
-	d.answer(o, e, t, now, true)
+	d.answerByTally(o, e, t, now, true)
 	g.Unlock()
-	d.Refusals.Refund(tag, d.limit, now, o.Decision)
+	d.Refusals.ForgetRefunded(tag, d.limit, now, o.Decision)
 	return true
 }
 
 // Learn implements lot.Decider. A refusal where units trickle in stands for an interval:
 // what has come in by then is admitted together.
 func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
 	if d.tallyOf(e) != nil {
 		e.Known.Update(o.Decision, sent, d.Clock.Now())
 	}
 	g.Unlock()
 	a := o.Decision
-	if d.trickles && !a.Allowed() && o.Cost <= d.share() { // else it is decided strictly
+	if d.trickles && !a.Allowed() && o.Cost <= d.slackShare() { // else it is decided strictly
 		a.RetryAfter = max(a.RetryAfter, micros.Duration(d.interval))
 	}
-	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.idle)
+	d.Refusals.LearnAnswer(tag, d.limit, o.Cost, sent, a, d.idle)
 }

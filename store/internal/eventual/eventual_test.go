@@ -127,7 +127,7 @@ func TestPushIsCountedOnce(t *testing.T) {
 					n.arrive(r.IntN(len(n.stray)))
 				}
 				if e, y := n.entry(d); step%70 == 69 && y != nil && y.units() == 0 && !e.Pinned && e.Flight == nil {
-					n.Table.Shard(n.Table.Tag("k", d.limit)).Drop(e)
+					n.Table.ShardOfTag(n.Table.TagForKey("k", d.limit)).DropEntry(e)
 					n.giveBack()
 				}
 			}
@@ -168,7 +168,7 @@ func TestNoPushIsLostBetweenServers(t *testing.T) {
 					n.resume(0)
 				}
 				if e, y := n.entry(d); r.IntN(4) == 0 && y != nil && y.units() == 0 && !e.Pinned && e.Flight == nil {
-					n.Table.Shard(n.Table.Tag("k", d.limit)).Drop(e)
+					n.Table.ShardOfTag(n.Table.TagForKey("k", d.limit)).DropEntry(e)
 					n.giveBack()
 					drops++
 				}
@@ -447,10 +447,10 @@ func TestCreditEnds(t *testing.T) {
 		}
 		e, y := n.entry(d)
 		wall := epoch + n.true
-		if y.expire(e, n.Clock.Now(), min(u.ID, lot.DrawBy(d.limit, y.receipt))-1); y.open != -40 {
+		if y.expireSlack(e, n.Clock.Now(), min(u.ID, lot.DrawableUntil(d.limit, y.receipt))-1); y.open != -40 {
 			t.Errorf("%s: over before its time", a.Name())
 		}
-		n.true += min(u.ID, lot.DrawBy(d.limit, y.receipt)) - wall + 1000
+		n.true += min(u.ID, lot.DrawableUntil(d.limit, y.receipt)) - wall + 1000
 		n.draw(d, 1)
 		if y.open < 0 {
 			t.Errorf("%s: %d after its end", a.Name(), y.open)
@@ -488,8 +488,8 @@ func TestReloadSettlesTheTallyFirst(t *testing.T) {
 	}
 	// An entry of another decider is settled the same way.
 	other := n.decider(limited(t, 500, algorithm.TokenBucket))
-	tag := n.Table.Tag("k", other.limit)
-	x := n.Table.Shard(tag).Add(tag, "k", other.limit, 0, n.Clock.Now())
+	tag := n.Table.TagForKey("k", other.limit)
+	x := n.Table.ShardOfTag(tag).AddEntry(tag, "k", other.limit, 0, n.Clock.Now())
 	x.State, x.Pinned = "units", true
 	if v, _, _ := n.draw(other, 1); v != lot.Ask || x.State != "units" {
 		t.Errorf("%v", v)
@@ -544,7 +544,7 @@ func TestOptimisticColdDraw(t *testing.T) {
 func TestForgottenTallyIsNotPushed(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)
 	n.draw(d, 20)
-	if held, f := n.Table.Forget("k", d.limit); !held || f != nil {
+	if held, f := n.Table.ForgetKey("k", d.limit); !held || f != nil {
 		t.Errorf("held %v", held)
 	}
 	calls := n.calls
@@ -563,15 +563,15 @@ func TestIdleEntryLeaves(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)
 	n.draw(d, 1)
 	n.true += 1_500_000
-	n.Table.Sweep(n.Clock.Now())
+	n.Table.SweepIdle(n.Clock.Now())
 	if e, _ := n.entry(d); e == nil {
 		t.Fatal("it has left with a tally")
 	}
-	if _, units, _ := n.Table.Held(); units != 0 {
+	if _, units, _ := n.Table.CountHeld(); units != 0 {
 		t.Errorf("%d units held", units)
 	}
 	n.pushAll()
-	n.Table.Sweep(n.Clock.Now())
+	n.Table.SweepIdle(n.Clock.Now())
 	if e, _ := n.entry(d); e != nil {
 		t.Fatal("it is idle, and still there")
 	}
@@ -700,7 +700,7 @@ func runFleet(t *testing.T, a weir.Algorithm, r *rand.Rand) {
 				w.arrive(r.IntN(len(w.stray)))
 			}
 		case x < 172:
-			n.Table.Sweep(n.Clock.Now())
+			n.Table.SweepIdle(n.Clock.Now())
 		case x < 174:
 			n.giveBack()
 		case x < 175:
@@ -761,7 +761,7 @@ func check(t *testing.T, limit *weir.Limit, log []admitted) {
 func TestWarmDrawAllocatesNothing(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1, func(l *weir.Limit) { l.Count, l.Consistency.MaxOvershoot = 1<<40, 1<<39 })
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
-	before := n.Table.Drawn()
+	before := n.Table.CountDrawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
@@ -769,8 +769,8 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Table.Drawn() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by the tally", a, n.Table.Drawn()-before)
+	}); a != 0 || n.Table.CountDrawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by the tally", a, n.Table.CountDrawn()-before)
 	}
 }
 

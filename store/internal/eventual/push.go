@@ -50,7 +50,7 @@ func (v *Env) PushDue(by clock.Node) {
 		}
 		t := x.e.State.(*tally)
 		d := &Decider{v, t.terms}
-		_, g, e := v.Table.Find(x.e.Key(), d.limit)
+		_, g, e := v.Table.LockEntry(x.e.Key(), d.limit)
 		if x.e.Pinned = false; e == x.e { // else it was dropped
 			d.pushOne(e, t, v.Clock.Now())
 		}
@@ -63,48 +63,48 @@ func (v *Env) PushDue(by clock.Node) {
 
 // pushOne requires the shard of e.
 func (d *Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
-	t.expire(e, now, int64(d.Clock.Latest(now)))
+	t.expireSlack(e, now, int64(d.Clock.Latest(now)))
 	if t.open < 0 {
 		d.Returns.Surrender(e.Key(), &lot.Lot{ID: t.receipt - d.batch, Limit: d.limit, Free: -t.open, Charged: clock.Store(t.charged)})
 		t.open = 0
 	}
-	if t.units() > 0 && (e.Flight != nil || !d.launch(e, t)) {
+	if t.units() > 0 && (e.Flight != nil || !d.launchPush(e, t)) {
 		d.enqueue(e, t, now)
 	}
 }
 
-// launch begins a push, of nothing if nothing is open: it asks for slack and hears what
+// launchPush begins a push, of nothing if nothing is open: it asks for slack and hears what
 // remains. It reports false if the node is closing. Requires: the shard of e.
-func (d *Decider) launch(e *lot.Entry, t *tally) bool {
-	return e.Launch(context.Background(), d.Go, func(f *lot.Flight) { (&Decider{d.Env, t.terms}).run(e, t, f) })
+func (d *Decider) launchPush(e *lot.Entry, t *tally) bool {
+	return e.LaunchFlight(context.Background(), d.Go, func(f *lot.Flight) { (&Decider{d.Env, t.terms}).sendPush(e, t, f) })
 }
 
-// run makes the call of a push.
-func (d *Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
-	tag, g, _ := d.Table.Find(e.Key(), d.limit)
-	ops := d.ops(e, t)
+// sendPush makes the call of a push.
+func (d *Decider) sendPush(e *lot.Entry, t *tally, f *lot.Flight) {
+	tag, g, _ := d.Table.LockEntry(e.Key(), d.limit)
+	ops := d.pushOps(e, t)
 	g.Unlock()
 	sent, err := d.Fetch(f, ops)
 	if err == nil {
-		d.Refusals.Learn(tag, d.limit, 0, sent, ops[len(ops)-1].Decision, 0)
+		d.Refusals.LearnAnswer(tag, d.limit, 0, sent, ops[len(ops)-1].Decision, 0)
 	}
 	g.Lock()
 	defer g.Unlock()
 	now := d.Clock.Now()
 	if e.Flight = nil; err == nil {
-		d.adopt(e, t, ops, sent, now)
+		d.adoptAnswer(e, t, ops, sent, now)
 	}
-	if t.add(e, 0); t.units() > 0 {
+	if t.addUnits(e, 0); t.units() > 0 {
 		d.enqueue(e, t, now)
 	}
 	f.Land(err)
 }
 
-// ops returns what the store is told and asked: to count a push, if it was not counted
+// pushOps returns what the store is told and asked: to count a push, if it was not counted
 // yet, for slack if there is none, and what remains; the last op is of the limit itself.
 // What is open is moved into the push, unless one is to be repeated, which it is not when it
 // has waited for longer than the store is sure to remember it. Requires: the shard of e.
-func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
+func (d *Decider) pushOps(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
 	if p.units > 0 && p.IsOver(now) {
 		// Nobody will know whether it was counted: the units stay taken from the slack.
@@ -120,8 +120,8 @@ func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 		last.Cost, last.Verb = p.units, weir.Force
 		ops = append(ops, d.MarkOp(&p.Series, e.Key(), again))
 	}
-	if e.Expire(now); len(e.Lots()) == 0 && d.share() > 0 {
-		ops = append(ops, weir.Op{Limit: d.slack, Cost: d.share(), Role: weir.Always})
+	if e.ExpireLots(now); len(e.Lots()) == 0 && d.slackShare() > 0 {
+		ops = append(ops, weir.Op{Limit: d.slack, Cost: d.slackShare(), Role: weir.Always})
 	}
 	if d.most != nil && e.Known.Received > 0 && p.units > 0 && (e.Known.Remaining-p.units)*5 < d.limit.Burst {
 		ops = append(ops, weir.Op{Limit: d.most, Cost: 1, Role: weir.Always, Verb: weir.Peek}) // sees what was there before
@@ -135,9 +135,9 @@ func (d *Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	return ops
 }
 
-// adopt takes over what the store answered to a push, which is counted now or was before.
+// adoptAnswer takes over what the store answered to a push, which is counted now or was before.
 // Requires: the shard of e.
-func (d *Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.Node) {
+func (d *Decider) adoptAnswer(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.Node) {
 	last := &ops[len(ops)-1]
 	isCounted := t.push.units == 0 || last.Charged // in this call, and so is what else was asked
 	for i := range ops {
@@ -154,12 +154,12 @@ func (d *Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.N
 			} else {
 				s.Expiry = max(min(s.Expiry, end), sent.Add(leastSlack))
 			}
-			e.Add(s, 1)
+			e.AdoptLot(s, 1)
 		}
 	}
 	if t.push.units > 0 { // it is counted, now or before
 		t.push.units = 0
-		t.push.End()
+		t.push.EndCall()
 	}
 	e.Known.Update(last.Decision, sent, now)
 }

@@ -35,7 +35,7 @@ func TestEventualOverAQueue(t *testing.T) {
 		env := transport.NewEnv(c.Now, nil)
 		opt := transport.Options{Budget: 5 * time.Second, Timeout: 5 * time.Second, Workers: 4, Batch: 1, Waiting: 1000, PerKey: 1000, ProbeEvery: time.Second,
 			Opened: func(err error) { t.Error(err) }, Closed: func() {}}
-		queue := transport.New(transport.Over(store), env, opt)
+		queue := transport.New(transport.DriverOver(store), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})
 		terms, err := NewTerms(l)
@@ -46,7 +46,7 @@ func TestEventualOverAQueue(t *testing.T) {
 			Clock: c, Table: lot.NewTable(1<<20, returns), Returns: returns, Refusals: lot.NewRefusals(1<<16, 1_000_000),
 			Nodes: func() int64 { return 2 }, Go: queue.Go, Mark: transport.NewMark(algorithm.FixedWindow), Rand: rand.Uint64,
 			Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-				sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
+				sent, err := queue.DecideForFlight(context.Background(), &f.Flight, ops)
 				if err == nil {
 					c.Observe(0, clock.Store(ops[0].Now), sent)
 				}
@@ -71,7 +71,7 @@ func TestEventualOverAQueue(t *testing.T) {
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(2)}
 					v, f := d.Draw(context.Background(), c.Now(), &o, h)
 					for v == lot.Wait {
-						if err := queue.Await(context.Background(), &f.Flight); err != nil {
+						if err := queue.AwaitFlight(context.Background(), &f.Flight); err != nil {
 							failed.Add(1)
 							return
 						}
@@ -84,7 +84,7 @@ func TestEventualOverAQueue(t *testing.T) {
 						admitted.Add(o.Cost)
 					case v == lot.Ask:
 						ops := []weir.Op{o}
-						sent, err := queue.Do(context.Background(), ops)
+						sent, err := queue.DecideInBudget(context.Background(), ops)
 						if err != nil {
 							failed.Add(1)
 							return
@@ -108,7 +108,7 @@ func TestEventualOverAQueue(t *testing.T) {
 			d.PushDue(clock.Never - 1)
 		}
 		queues[i].Wait()
-		for _, b := range d.Returns.Take(0, 0) {
+		for _, b := range d.Returns.TakeDue(0, 0) {
 			back += b.Free
 		}
 	}

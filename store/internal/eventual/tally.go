@@ -28,23 +28,23 @@ func slackOf(e *lot.Entry) *lot.Lot {
 	return &lot.Lot{}
 }
 
-// add puts units into the tally, or takes them out. What is in it is not surrendered with
+// addUnits puts units into the tally, or takes them out. What is in it is not surrendered with
 // the slack.
-func (t *tally) add(e *lot.Entry, units int64) {
+func (t *tally) addUnits(e *lot.Entry, units int64) {
 	t.open += units
 	s := slackOf(e)
 	s.Free = max(s.Fetched-t.units(), 0)
 }
 
-// left returns how many units may be admitted before the store is asked.
-func (t *tally) left(e *lot.Entry) int64 {
+// unitsLeft returns how many units may be admitted before the store is asked.
+func (t *tally) unitsLeft(e *lot.Entry) int64 {
 	return min(slackOf(e).Fetched, e.Known.Remaining) - t.open - t.push.units
 }
 
-// isNear reports whether it is time to push before the interval is over: half the slack is
+// isPushDue reports whether it is time to push before the interval is over: half the slack is
 // used, or an eighth when four fifths of the limit are. Where units trickle in the latter
 // says nothing: a limit that is in use is always nearly used up.
-func (t *tally) isNear(e *lot.Entry) bool {
+func (t *tally) isPushDue(e *lot.Entry) bool {
 	slack, own := slackOf(e).Fetched, t.open+t.push.units
 	return slack > 0 && (own*2 >= slack || own*8 >= slack && !t.terms.trickles && (e.Known.Remaining-own)*5 < e.Limit.Burst)
 }
@@ -54,9 +54,9 @@ func (t *tally) canRefund(e *lot.Entry, o *weir.Op) bool {
 	return (t.terms.refiller != nil || o.ID == t.receipt-t.terms.batch) && t.open-o.Cost >= -slackOf(e).Fetched
 }
 
-// refund takes back the units of a refund, and reports whether it does. Beyond what was
+// refundUnits takes back the units of a refund, and reports whether it does. Beyond what was
 // not pushed they are a credit, of the slack at most.
-func (t *tally) refund(e *lot.Entry, o *weir.Op) bool {
+func (t *tally) refundUnits(e *lot.Entry, o *weir.Op) bool {
 	if !t.canRefund(e, o) {
 		return false
 	}
@@ -66,15 +66,15 @@ func (t *tally) refund(e *lot.Entry, o *weir.Op) bool {
 	if t.open >= 0 || o.FlowsFrom < t.charged {
 		t.charged = o.FlowsFrom
 	}
-	t.add(e, -o.Cost)
+	t.addUnits(e, -o.Cost)
 	return true
 }
 
-// expire ends the slack whose window is over, and a credit whose window is, or whose units
+// expireSlack ends the slack whose window is over, and a credit whose window is, or whose units
 // have flowed back.
-func (t *tally) expire(e *lot.Entry, now clock.Node, wall int64) {
-	if e.Expire(now); t.open < 0 && wall >= min(t.receipt, lot.DrawBy(t.terms.limit, t.receipt)) {
-		t.add(e, -t.open)
+func (t *tally) expireSlack(e *lot.Entry, now clock.Node, wall int64) {
+	if e.ExpireLots(now); t.open < 0 && wall >= min(t.receipt, lot.DrawableUntil(t.terms.limit, t.receipt)) {
+		t.addUnits(e, -t.open)
 	}
 }
 
@@ -86,14 +86,14 @@ func (t *tally) receiptOf(e *lot.Entry, now clock.Node, wall int64) int64 {
 		wall += int64(max(e.Known.Reset-now, 0))
 		return d.refiller.FlowsFrom(d.limit, wall, wall, t.units())
 	}
-	if wall >= lot.DrawBy(d.limit, t.receipt) {
+	if wall >= lot.DrawableUntil(d.limit, t.receipt) {
 		t.receipt = lot.ReceiptAt(d.by, wall)
 	}
 	return t.receipt - d.batch
 }
 
-// share returns how much slack a node asks for.
-func (d *Decider) share() int64 { return d.slack.Count / d.Nodes() }
+// slackShare returns how much slack a node asks for.
+func (d *Decider) slackShare() int64 { return d.slack.Count / d.Nodes() }
 
 // tallyOf returns the tally of an entry under this limit, nil if it has none.
 func (d *Decider) tallyOf(e *lot.Entry) (t *tally) {

@@ -16,7 +16,7 @@ type Terms struct {
 	limit *weir.Limit
 	// slack is the limit by which the store lends what the limit may be overshot by.
 	slack *weir.Limit
-	most  *weir.Limit // see lot.Raised
+	most  *weir.Limit // see lot.RaisedByOvershoot
 	// by is the limit that names the receipts of windows: of a sliding window one whose
 	// units count from the end of their sub-window of batch microseconds, as the store
 	// learns of them after they were admitted.
@@ -44,7 +44,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	if over == 0 || l.Anchor == params.AnchorFirst {
 		return nil, nil
 	}
-	d = &Terms{limit: l, by: l, most: lot.Raised(l), interval: micros.Of(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
+	d = &Terms{limit: l, by: l, most: lot.RaisedByOvershoot(l), interval: micros.Of(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
 	d.idle = max(d.interval, time.Second.Microseconds())
 	d.refiller, _ = l.Algorithm.(weir.Refiller)
 	d.trickles = d.refiller != nil || l.Algorithm == algorithm.SlidingCounter
@@ -52,7 +52,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 		if d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Grain = 1 }); err != nil {
 			return nil, err
 		}
-		d.batch = lot.DrawBy(l, lot.ReceiptAt(d.by, 0))
+		d.batch = lot.DrawableUntil(l, lot.ReceiptAt(d.by, 0))
 	}
 	d.slack, err = lot.Variant(l, func(v *weir.Limit) {
 		v.Scope += "\x1fslack"

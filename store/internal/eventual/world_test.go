@@ -178,11 +178,11 @@ func (w *world) crash(i int) {
 
 // giveBack sends what waits to be returned.
 func (n *node) giveBack() {
-	for some := n.Returns.Take(0, clock.Store(epoch+n.true)); some != nil; some = n.Returns.Take(0, 0) {
+	for some := n.Returns.TakeDue(0, clock.Store(epoch+n.true)); some != nil; some = n.Returns.TakeDue(0, 0) {
 		for i := range some {
-			n.take([]weir.Op{some[i].Op()})
+			n.take([]weir.Op{some[i].BuildOp()})
 		}
-		n.Returns.Finish(some, n.Clock.Now(), lot.Accepted)
+		n.Returns.FinishCall(some, n.Clock.Now(), lot.Accepted)
 	}
 }
 
@@ -262,7 +262,7 @@ func (w *world) left(l *weir.Limit) int64 {
 }
 
 func (n *node) entry(d *Decider) (*lot.Entry, *tally) {
-	tag := n.Table.Tag("k", d.limit)
-	e := n.Table.Shard(tag).Get(tag, "k")
+	tag := n.Table.TagForKey("k", d.limit)
+	e := n.Table.ShardOfTag(tag).GetEntry(tag, "k")
 	return e, d.tallyOf(e)
 }

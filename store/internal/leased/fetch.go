@@ -36,9 +36,9 @@ type number struct {
 	from clock.Store
 }
 
-// miss notes that a fetch of so many units, sent at sent, has no answer. The store's clock
+// recordLostFetch notes that a fetch of so many units, sent at sent, has no answer. The store's clock
 // is ahead of the node's at least, if that is known: else what it brought is never drawn.
-func (n *number) miss(units int64, sent clock.Node, ahead clock.Store, known bool) {
+func (n *number) recordLostFetch(units int64, sent clock.Node, ahead clock.Store, known bool) {
 	switch {
 	case !known:
 		*n = number{}
@@ -57,9 +57,9 @@ type asked struct {
 	err  error
 }
 
-// ask spends units on the store for a flight, and spare ones that are not drawn. What brings
+// askForUnits spends units on the store for a flight, and spare ones that are not drawn. What brings
 // no more than a decision needs has no number, unless one has no answer yet.
-func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a asked) {
+func (d *Decider) askForUnits(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a asked) {
 	n, ops := &e.State.(*state).number, make([]weir.Op, 1, 2)
 	ops[0] = weir.Op{Key: e.Key(), Limit: d.by, Cost: units + spare}
 	if d.numbered && (units > need || n.lost > 0) {
@@ -71,14 +71,14 @@ func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a 
 	ahead, known := d.Clock.Earliest(0)
 	if a.sent, a.err = d.Fetch(f, ops); a.err != nil {
 		if len(ops) > 1 {
-			n.miss(units, a.sent, ahead, known)
+			n.recordLostFetch(units, a.sent, ahead, known)
 		}
 		return a
 	}
 	a.Op = ops[0]
 	reported := clock.Store(a.Now)
 	if a.Charged {
-		a.lot = d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported, micros.Of(a.Decision.ResetAfter))
+		a.lot = d.makeLot(units, a.Receipt(), reported, a.sent, a.sent, reported, micros.Of(a.Decision.ResetAfter))
 	}
 	if len(ops) == 1 {
 		return a
@@ -92,22 +92,22 @@ func (d *Decider) ask(e *lot.Entry, f *lot.Flight, units, spare, need int64) (a 
 		if r, ok := d.limit.Algorithm.(weir.Refiller); ok {
 			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), lost)
 		}
-		a.lot, a.Answer = d.lot(lost, receipt, n.from, n.sent, a.sent, reported, 0), weir.Answer{Decision: a.Decision, Now: a.Now, Charged: true}
+		a.lot, a.Answer = d.makeLot(lost, receipt, n.from, n.sent, a.sent, reported, 0), weir.Answer{Decision: a.Decision, Now: a.Now, Charged: true}
 	}
 	n.lost = 0
-	if n.End(); !a.Charged { // the store's clock was set, so when it was carried out is not known
-		return d.ask(e, f, units, spare, need)
+	if n.EndCall(); !a.Charged { // the store's clock was set, so when it was carried out is not known
+		return d.askForUnits(e, f, units, spare, need)
 	}
 	return a
 }
 
-// launch begins a fetch of at least need units, if that can bring a lot and the node is not
+// launchFetch begins a fetch of at least need units, if that can bring a lot and the node is not
 // closing. Requires: the shard of e.
-func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64, now clock.Node) bool {
+func (d *Decider) launchFetch(ctx context.Context, e *lot.Entry, need int64, now clock.Node) bool {
 	if isBusy := d.busyFor > 0 && d.isBusy(e.State.(*state), now); d.isWhole(e, now) && !isBusy {
 		return false
 	}
-	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fetch(e, f, need) })
+	return e.LaunchFlight(ctx, d.Go, func(f *lot.Flight) { d.fetchUnits(e, f, need) })
 }
 
 // isBusy reports whether the store was asked again and again for a while, and notes that it is.
@@ -119,10 +119,10 @@ func (d *Terms) isBusy(s *state, now clock.Node) bool {
 	return int64(s.last-s.since) >= d.busyFor
 }
 
-// spare is how many units are charged beside a lot, so that the bucket is not whole before it
+// spareUnits is how many units are charged beside a lot, so that the bucket is not whole before it
 // ends: none while much is owed, so that a burst has them at its end. Each node charges its
 // part, as it does not know what others have charged since.
-func (d *Decider) spare(e *lot.Entry, now clock.Node) int64 {
+func (d *Decider) spareUnits(e *lot.Entry, now clock.Node) int64 {
 	if s := e.State.(*state); d.busyFor == 0 || int64(s.last-s.since) < d.busyFor {
 		return 0
 	}
@@ -135,18 +135,18 @@ func (d *Decider) spare(e *lot.Entry, now clock.Node) int64 {
 	return int64(units) + 1
 }
 
-// fetch asks the store for units; where it has fewer than were asked for, once more, but
+// fetchUnits asks the store for units; where it has fewer than were asked for, once more, but
 // for those that trickle in, which are not fetched one by one.
-func (d *Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
-	tag, g, _ := d.Table.Find(e.Key(), d.limit)
+func (d *Decider) fetchUnits(e *lot.Entry, f *lot.Flight, need int64) {
+	tag, g, _ := d.Table.LockEntry(e.Key(), d.limit)
 	s := *e.State.(*state)
-	want, spare := max(d.want(e, d.Clock.Now()), need, s.number.lost), d.spare(e, d.Clock.Now())
+	want, spare := max(d.unitsToFetch(e, d.Clock.Now()), need, s.number.lost), d.spareUnits(e, d.Clock.Now())
 	g.Unlock()
-	a := d.ask(e, f, want, spare, need)
+	a := d.askForUnits(e, f, want, spare, need)
 	inLots := d.trickle > 1 && s.scarce
 	if a.err == nil && !a.Charged && want+spare > need && !inLots {
 		want, spare = max(min(a.Decision.Remaining/(d.parts*d.Nodes()), want), need), 0
-		a = d.ask(e, f, want, 0, need)
+		a = d.askForUnits(e, f, want, 0, need)
 	}
 	refused := need
 	if f.Decision = a.Decision; a.err == nil {
@@ -155,20 +155,20 @@ func (d *Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
 		} else if inLots && want > need {
 			refused = 1 // until a lot is there nothing is fetched
 		}
-		d.Refusals.Learn(tag, d.limit, refused, a.sent, a.Decision, d.brief)
+		d.Refusals.LearnAnswer(tag, d.limit, refused, a.sent, a.Decision, d.brief)
 	}
 	g.Lock()
 	defer g.Unlock()
 	if e.Flight = nil; a.err == nil {
-		if d.adopt(g, e, a); !a.Charged {
-			f.Refused = refused + e.Free() // what is held counts
+		if d.adoptAnswer(g, e, a); !a.Charged {
+			f.Refused = refused + e.FreeUnits() // what is held counts
 		}
 	}
 	f.Land(a.err)
 }
 
-// adopt takes over what the store answered to a fetch. Requires: g.
-func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
+// adoptAnswer takes over what the store answered to a fetch. Requires: g.
+func (d *Decider) adoptAnswer(g *lot.Shard, e *lot.Entry, a asked) {
 	now, s := d.Clock.Now(), e.State.(*state)
 	e.Known.Update(a.Decision, a.sent, now)
 	s.scarce = d.trickle > 0 && (!a.Charged || s.scarce && a.Decision.Remaining < a.lot.Fetched)
@@ -180,17 +180,17 @@ func (d *Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	if s.rest = 0; e.Limit != d.limit {
 		a.lot.Expiry = min(a.lot.Expiry, now.Add(d.remainder(e.Limit))) // it was changed meanwhile
 	}
-	e.Expire(now) // what is fetched must not become one with what has ended
-	s.moved = a.Decision.Guarantee().Source == weir.FromSuccessor || s.moved && e.Free() > 0
-	e.Add(a.lot, mostLots)
-	e.Expire(now) // it may have come too late itself
+	e.ExpireLots(now) // what is fetched must not become one with what has ended
+	s.moved = a.Decision.Guarantee().Source == weir.FromSuccessor || s.moved && e.FreeUnits() > 0
+	e.AdoptLot(a.lot, mostLots)
+	e.ExpireLots(now) // it may have come too late itself
 	e.Pace = min(max(a.lot.Fetched, e.Pace), weir.MaxCost/4)
-	g.Keep(e, d.lifeOf(a.lot.Fetched), now)
+	g.KeepEntry(e, d.lifeOf(a.lot.Fetched), now)
 }
 
-// want is how many units to fetch: within the node's share of what remains, as many as it
+// unitsToFetch is how many units to fetch: within the node's share of what remains, as many as it
 // uses. Requires: the shard of e.
-func (d *Decider) want(e *lot.Entry, now clock.Node) int64 {
+func (d *Decider) unitsToFetch(e *lot.Entry, now clock.Node) int64 {
 	parts, most := d.parts*d.Nodes(), d.most/(2*d.Nodes())
 	if e.State.(*state).scarce {
 		return max(min(d.trickle/parts, most), 1)

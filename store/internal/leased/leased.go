@@ -63,10 +63,10 @@ type state struct {
 
 // Draw implements lot.Decider. What is held the node knows without asking.
 func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
-	charged, free, flies := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0), false
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
+	charged, free, flies := e != nil && e.Limit == d.limit && d.drawHeld(g, e, o, now, h), int64(0), false
 	if e != nil && !charged {
-		free, flies = e.Free(), e.Flight != nil
+		free, flies = e.FreeUnits(), e.Flight != nil
 	}
 	g.Unlock()
 	if charged {
@@ -75,16 +75,16 @@ func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 	return d.shortfall(ctx, now, o, h, tag, free, flies)
 }
 
-// draw decides o by what is held, if it can. Requires: g.
-func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+// drawHeld decides o by what is held, if it can. Requires: g.
+func (d *Decider) drawHeld(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
 	if o.Verb == weir.Peek {
-		e.Expire(now)
-		free := e.Free()
-		d.Answer(o, d.describe(e, free, now), now, false)
+		e.ExpireLots(now)
+		free := e.FreeUnits()
+		d.AnswerOp(o, d.describe(e, free, now), now, false)
 		return free >= o.Cost
 	}
-	g.Touch(e, now)
-	free, ok := e.Draw(o.Cost, now, h)
+	g.TouchEntry(e, now)
+	free, ok := e.DrawUnits(o.Cost, now, h)
 	if !ok {
 		return false
 	}
@@ -92,7 +92,7 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 	a, chargedAt := d.describe(e, free, now), clock.Store(0)
 	lots := e.Lots()
 	if last := &lots[len(lots)-1]; e.Flight == nil && free < last.Fetched/4 && now >= e.State.(*state).rest {
-		d.launch(context.Background(), e, 1, now) // ahead; if it cannot be, a draw that finds nothing asks
+		d.launchFetch(context.Background(), e, 1, now) // ahead; if it cannot be, a draw that finds nothing asks
 	}
 	if h != nil {
 		// What is given back is named by what it was drawn from, the newest; of a sliding
@@ -102,7 +102,7 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h
 			named = first
 		}
 		if wall := int64(d.Clock.Latest(now)); named.ID > wall {
-			a.ResetAfter, chargedAt = micros.Duration(named.ID-wall), first.Charged+clock.Store(d.early())
+			a.ResetAfter, chargedAt = micros.Duration(named.ID-wall), first.Charged+clock.Store(d.earlyMargin())
 		}
 	}
 	o.Answer.Set(a, int64(d.Clock.Latest(now)), int64(chargedAt), true, false)
@@ -117,30 +117,30 @@ func (d *Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *
 	if !isStrict || o.Verb != weir.Peek && d.limit.Consistency.DenyCache != params.DenyCacheOff {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost-free, !isStrict, now); ok {
 			a.Limit, a.Remaining = d.held, a.Remaining+free
-			d.Answer(o, a, now, false)
+			d.AnswerOp(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
 	if isStrict && free == 0 && !flies || o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
-	_, g, _ := d.Table.Find(o.Key, d.limit)
+	_, g, _ := d.Table.LockEntry(o.Key, d.limit)
 	defer g.Unlock()
-	e := d.enter(g, tag, o.Key, now)
-	if e != nil && d.draw(g, e, o, now, h) {
+	e := d.entryFor(g, tag, o.Key, now)
+	if e != nil && d.drawHeld(g, e, o, now, h) {
 		return lot.Charged, nil
 	}
-	if e == nil || e.Flight == nil && !d.launch(ctx, e, o.Cost-e.Free(), now) {
+	if e == nil || e.Flight == nil && !d.launchFetch(ctx, e, o.Cost-e.FreeUnits(), now) {
 		return lot.Ask, nil
 	}
 	return lot.Wait, e.Flight
 }
 
-// enter returns the entry of a key under this limit, made if need be; nil if it has no
+// entryFor returns the entry of a key under this limit, made if need be; nil if it has no
 // room, or is another decider's until it lies idle. Lots of an earlier version of the limit
 // are used up soon, or not at all. Requires: g.
-func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
-	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})), now)
+func (d *Decider) entryFor(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+	e := g.AddEntry(tag, key, d.limit, int64(unsafe.Sizeof(state{})), now)
 	if e == nil {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *l
 	switch {
 	case e.State == nil:
 		e.State = &state{}
-		g.Keep(e, d.life, now)
+		g.KeepEntry(e, d.life, now)
 	case !ok:
 		return nil
 	case e.Limit != d.limit:
@@ -172,31 +172,31 @@ func (d *Decider) describe(e *lot.Entry, free int64, now clock.Node) weir.Decisi
 }
 
 // Undo implements lot.Decider.
-func (d *Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
+func (d *Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.UndoDraw(h, now) }
 
 // Holds implements lot.Decider.
 func (d *Decider) Holds(now clock.Node, o *weir.Op) bool {
-	_, g, e := d.Table.Find(o.Key, d.limit)
+	_, g, e := d.Table.LockEntry(o.Key, d.limit)
 	defer g.Unlock()
-	return e != nil && (o.ID == 0 || d.Clock.Latest(now) < clock.Store(o.ID)) && e.Holds(d.limit, o.Cost, o.ID, now)
+	return e != nil && (o.ID == 0 || d.Clock.Latest(now) < clock.Store(o.ID)) && e.CanPutBack(d.limit, o.Cost, o.ID, now)
 }
 
 // Refund implements lot.Decider. What no longer counts is not of what is held now.
 func (d *Decider) Refund(now clock.Node, o *weir.Op) bool {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
-	if e == nil || o.ID != 0 && d.Clock.Latest(now) >= clock.Store(o.ID) || !e.Refund(d.limit, o.Cost, o.ID, now) {
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
+	if e == nil || o.ID != 0 && d.Clock.Latest(now) >= clock.Store(o.ID) || !e.PutBack(d.limit, o.Cost, o.ID, now) {
 		g.Unlock()
 		return false
 	}
-	d.Answer(o, d.describe(e, e.Free(), now), now, true)
+	d.AnswerOp(o, d.describe(e, e.FreeUnits(), now), now, true)
 	g.Unlock()
-	d.Refusals.Refund(tag, d.limit, now, o.Decision)
+	d.Refusals.ForgetRefunded(tag, d.limit, now, o.Decision)
 	return true
 }
 
 // Learn implements lot.Decider. What is held remains too, and may pass: a look says so.
 func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.Table.Find(o.Key, d.limit)
+	tag, g, e := d.Table.LockEntry(o.Key, d.limit)
 	a := o.Decision
 	if e != nil && e.Limit == d.limit {
 		if e.Known.Update(a, sent, d.Clock.Now()); o.Verb == weir.Peek {
@@ -208,5 +208,5 @@ func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 		}
 	}
 	g.Unlock()
-	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.brief)
+	d.Refusals.LearnAnswer(tag, d.limit, o.Cost, sent, a, d.brief)
 }

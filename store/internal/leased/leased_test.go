@@ -122,7 +122,7 @@ func TestLateAnswerIsAdopted(t *testing.T) {
 	for _, late := range []int64{700_000, 1_100_000} {
 		n, d := looseOf(t)
 		n.true += 2_000_000
-		n.Table.Sweep(n.Clock.Now())
+		n.Table.SweepIdle(n.Clock.Now())
 		for range 3 {
 			n.spend(d, 5)
 		}
@@ -187,7 +187,7 @@ func TestIdleUnitsAreReturned(t *testing.T) {
 		n, d := warm(t, a, 1)
 		spent := d.limit.Burst - n.left(d.limit) - n.held()
 		n.true += 1_000_000
-		n.Table.Sweep(n.Clock.Now())
+		n.Table.SweepIdle(n.Clock.Now())
 		if n.held() != 0 {
 			t.Errorf("%s: %d are still held", a.Name(), n.held())
 		}
@@ -218,12 +218,12 @@ func TestReloadDrainsLots(t *testing.T) {
 		if n.Clock.Now() <= start.Add(d.brief) {
 			t.Fatal("time stands still")
 		}
-		for _, b := range n.returns.Take(0, 0) {
+		for _, b := range n.returns.TakeDue(0, 0) {
 			if b.Limit != d.by {
 				t.Errorf("%s: returned by %d", a.Name(), b.Limit.Count)
 			}
 		}
-		if e := n.Table.Shard(n.Table.Tag("k", raised.limit)).Get(n.Table.Tag("k", raised.limit), "k"); len(e.Lots()) != 0 || e.Limit != raised.limit {
+		if e := n.Table.ShardOfTag(n.Table.TagForKey("k", raised.limit)).GetEntry(n.Table.TagForKey("k", raised.limit), "k"); len(e.Lots()) != 0 || e.Limit != raised.limit {
 			t.Errorf("%s: %+v", a.Name(), e.Lots())
 		}
 	}
@@ -259,8 +259,8 @@ func TestDrawEndsAcrossReloads(t *testing.T) {
 // An entry of another decider is left to it.
 func TestEntryOfAnotherDeciderIsLeft(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)
-	tag := n.Table.Tag("other", d.limit)
-	e := n.Table.Shard(tag).Add(tag, "other", limited(t, 50, algorithm.FixedWindow), 0, n.Clock.Now())
+	tag := n.Table.TagForKey("other", d.limit)
+	e := n.Table.ShardOfTag(tag).AddEntry(tag, "other", limited(t, 50, algorithm.FixedWindow), 0, n.Clock.Now())
 	e.State = "a tally"
 	o := weir.Op{Key: "other", Limit: d.limit, Cost: 1}
 	if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, nil); v != lot.Ask || e.State != "a tally" {
@@ -347,8 +347,8 @@ func TestRefundAfterItsReceiptIsNotTaken(t *testing.T) {
 	receipt := o.Receipt()
 	n.true += receipt - epoch - n.true + 1
 	r := weir.Op{Key: "k", Limit: d.limit, Cost: 1, Verb: weir.Refund, ID: receipt}
-	tag := n.Table.Tag("k", d.limit)
-	lots := n.Table.Shard(tag).Get(tag, "k").Lots()
+	tag := n.Table.TagForKey("k", d.limit)
+	lots := n.Table.ShardOfTag(tag).GetEntry(tag, "k").Lots()
 	if d.Refund(n.Clock.Now(), &r) || n.Clock.Now() >= lots[0].Expiry {
 		t.Errorf("a refund was taken after its receipt, lots %+v", lots)
 	}
@@ -454,8 +454,8 @@ func TestFoundLotIsAsOldAsItMayBe(t *testing.T) {
 	before := n.calls
 	n.draw(d, n.held()+1)
 	n.land()
-	tag := n.Table.Tag("k", d.limit)
-	lots := n.Table.Shard(tag).Get(tag, "k").Lots()
+	tag := n.Table.TagForKey("k", d.limit)
+	lots := n.Table.ShardOfTag(tag).GetEntry(tag, "k").Lots()
 	found := lots[len(lots)-1]
 	flows := served + found.Fetched*60_000_000/10_000
 	if n.calls != before+1 || found.Fetched < 2 || int64(found.Charged) > served || int64(found.Charged) < served-1000 || found.ID > flows || found.ID < flows-2000 {
@@ -590,7 +590,7 @@ func TestLeasedNodesHoldTheLimit(t *testing.T) {
 						w.resume(i)
 					}
 				case x < 152:
-					n.Table.Sweep(n.Clock.Now())
+					n.Table.SweepIdle(n.Clock.Now())
 				case x < 154:
 					n.giveBack()
 				case x < 155 && r.IntN(20) == 0:
@@ -620,7 +620,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	}
 	n.land()
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
-	before := n.Table.Drawn()
+	before := n.Table.CountDrawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
@@ -628,7 +628,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Table.Drawn() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.Drawn()-before)
+	}); a != 0 || n.Table.CountDrawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.CountDrawn()-before)
 	}
 }

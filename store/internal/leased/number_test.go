@@ -58,8 +58,8 @@ func TestLateFetchOfAnEarlierEntryIsNotAdopted(t *testing.T) {
 		n.land()
 	}
 	lose()
-	_, g, e := n.Table.Find("k", d.limit)
-	g.Drop(e)
+	_, g, e := n.Table.LockEntry("k", d.limit)
+	g.DropEntry(e)
 	g.Unlock()
 	n.giveBack()
 	spent := count()

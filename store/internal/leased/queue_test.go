@@ -34,7 +34,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 		env := transport.NewEnv(c.Now, nil)
 		opt := transport.Options{Budget: 5 * time.Second, Timeout: 5 * time.Second, Workers: 4, Batch: 1, Waiting: 1000, PerKey: 1000, ProbeEvery: time.Second,
 			Opened: func(err error) { t.Error(err) }, Closed: func() {}}
-		queue := transport.New(transport.Over(store), env, opt)
+		queue := transport.New(transport.DriverOver(store), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})
 		table := lot.NewTable(1<<20, returns)
@@ -48,7 +48,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 			Env: lot.Env{
 				Clock: c, Table: table, Refusals: lot.NewRefusals(1<<16, 1_000_000), Nodes: func() int64 { return 2 }, Go: queue.Go, Mark: mark, Rand: rand.Uint64,
 				Fetch: func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
-					sent, err := queue.Fetch(context.Background(), &f.Flight, ops)
+					sent, err := queue.DecideForFlight(context.Background(), &f.Flight, ops)
 					if err == nil {
 						c.Observe(0, clock.Store(ops[0].Now), sent)
 					}
@@ -63,7 +63,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(2)}
 					v, f := d.Draw(context.Background(), c.Now(), &o, h)
 					for v == lot.Wait {
-						if err := queue.Await(context.Background(), &f.Flight); err != nil {
+						if err := queue.AwaitFlight(context.Background(), &f.Flight); err != nil {
 							failed.Add(1)
 							return
 						}
@@ -76,7 +76,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 						admitted.Add(o.Cost)
 					}
 					h.Parts = h.Parts[:0]
-					returns.Finish(returns.Take(0, 0), c.Now(), lot.Unknown)
+					returns.FinishCall(returns.TakeDue(0, 0), c.Now(), lot.Unknown)
 				}
 			})
 		}
@@ -85,7 +85,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 	callers.Wait()
 	held := int64(0)
 	for _, table := range tables {
-		_, units, _ := table.Held()
+		_, units, _ := table.CountHeld()
 		held += units
 	}
 	ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek}}

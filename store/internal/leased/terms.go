@@ -77,7 +77,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 		// units count a sub-window longer.
 		for grain, length := 1, int64(0); err == nil && grain <= 4 && length < d.life; grain++ {
 			if d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Grain = grain }); err == nil {
-				length = lot.DrawBy(l, lot.ReceiptAt(d.by, 0))
+				length = lot.DrawableUntil(l, lot.ReceiptAt(d.by, 0))
 				length += length / int64(2*grain)
 			}
 		}
@@ -88,7 +88,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 		return nil, err
 	}
 	if !d.flows {
-		d.life = min(d.life, lot.DrawBy(l, lot.ReceiptAt(d.by, 0)))
+		d.life = min(d.life, lot.DrawableUntil(l, lot.ReceiptAt(d.by, 0)))
 	}
 	d.brief = min(d.life, micros.Of(cmp.Or(l.Consistency.LeaseTTL, time.Second)))
 	if d.life < leastLife {
@@ -107,25 +107,25 @@ func (d *Terms) CountForRegions(most int64) {
 	d.held, d.most, d.busyFor = d.limit.From(weir.FromCounts), most, 0
 }
 
-// lot returns the lot of units that the store counted at charged, at the earliest, for a
+// makeLot returns the lot of units that the store counted at charged, at the earliest, for a
 // call that was first sent at began. An answer to a call of sent reported its time. All that
 // is owed with them has flowed in after so many microseconds.
-func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store, owed int64) lot.Lot {
+func (d *Terms) makeLot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store, owed int64) lot.Lot {
 	life := d.lifeOf(units)
 	if d.ends {
-		life = min(life, owed-d.worth(units))
-		charged -= clock.Store(d.early())
+		life = min(life, owed-d.inflowTime(units))
+		charged -= clock.Store(d.earlyMargin())
 	}
 	t := lot.Lot{ID: receipt, Limit: d.by, Fetched: units, Free: units, Charged: charged, Expiry: began.Expiry(life)}
-	if end := lot.DrawBy(d.limit, receipt); !d.flows {
+	if end := lot.DrawableUntil(d.limit, receipt); !d.flows {
 		t.Expiry = sent.ExpiryAt(reported, clock.Store(end))
 	}
 	return t
 }
 
-// early is by how much sooner lots are given back as charged than they were: they do not make
+// earlyMargin is by how much sooner lots are given back as charged than they were: they do not make
 // the bucket whole while others draw from lots that they fetched after them.
-func (d *Terms) early() int64 {
+func (d *Terms) earlyMargin() int64 {
 	if d.ends {
 		return d.life
 	}
@@ -138,8 +138,8 @@ func (d *Terms) isWhole(e *lot.Entry, now clock.Node) bool {
 	return d.ends && int64(e.Known.Reset-now) < leastLife
 }
 
-// worth is in how many microseconds so many units of a bucket flow in, rounded up.
-func (d *Terms) worth(units int64) int64 {
+// inflowTime is in how many microseconds so many units of a bucket flow in, rounded up.
+func (d *Terms) inflowTime(units int64) int64 {
 	return d.limit.Algorithm.(weir.Refiller).FlowsFrom(d.limit, 0, 0, units) + 1
 }
 

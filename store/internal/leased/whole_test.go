@@ -99,7 +99,7 @@ func TestSlowBucketsAdmitOneBurst(t *testing.T) {
 			return true
 		}
 		for range 60 {
-			w.true += r.Int64N(2 + []int64{1000, terms.worth(1), 2 * terms.life, terms.worth(l.Burst)}[r.IntN(4)])
+			w.true += r.Int64N(2 + []int64{1000, terms.inflowTime(1), 2 * terms.life, terms.inflowTime(l.Burst)}[r.IntN(4)])
 			for range r.IntN(6) {
 				i := r.IntN(nodes)
 				ask(i, 1+r.Int64N(3))
@@ -110,7 +110,7 @@ func TestSlowBucketsAdmitOneBurst(t *testing.T) {
 			}
 			if i := r.IntN(nodes); r.IntN(3) == 0 {
 				w.true += r.Int64N(2 * terms.life)
-				w.nodes[i].Table.Sweep(w.nodes[i].Clock.Now())
+				w.nodes[i].Table.SweepIdle(w.nodes[i].Clock.Now())
 				w.nodes[i].giveBack()
 			}
 			if r.IntN(2) == 0 {
@@ -151,7 +151,7 @@ func TestReturnLeavesWhatLaterLotsNeed(t *testing.T) {
 	b.draw(db, b.held()+3)
 	w.land()
 	w.true += 3000
-	a.Table.Sweep(a.Clock.Now())
+	a.Table.SweepIdle(a.Clock.Now())
 	if a.giveBack(); a.held() != 0 || b.held() < 3 || l.Burst-w.left(l) > 20+b.held() {
 		t.Fatalf("%d and %d held, %d left", a.held(), b.held(), w.left(l))
 	}

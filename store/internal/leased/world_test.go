@@ -138,11 +138,11 @@ func (w *world) land() {
 
 // giveBack sends what waits to be returned.
 func (n *node) giveBack() {
-	for some := n.returns.Take(0, clock.Store(epoch+n.true)); some != nil; some = n.returns.Take(0, 0) {
+	for some := n.returns.TakeDue(0, clock.Store(epoch+n.true)); some != nil; some = n.returns.TakeDue(0, 0) {
 		for i := range some {
-			n.take([]weir.Op{some[i].Op()})
+			n.take([]weir.Op{some[i].BuildOp()})
 		}
-		n.returns.Finish(some, n.Clock.Now(), lot.Accepted)
+		n.returns.FinishCall(some, n.Clock.Now(), lot.Accepted)
 	}
 }
 
@@ -208,6 +208,6 @@ func (w *world) left(l *weir.Limit) int64 {
 }
 
 func (n *node) held() int64 {
-	_, units, _ := n.Table.Held()
+	_, units, _ := n.Table.CountHeld()
 	return units
 }

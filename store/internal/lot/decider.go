@@ -64,8 +64,8 @@ type Env struct {
 	Fetch func(f *Flight, ops []weir.Op) (clock.Node, error)
 }
 
-// Answer fills in the decision on an op that the node has made at now.
-func (v *Env) Answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
+// AnswerOp fills in the decision on an op that the node has made at now.
+func (v *Env) AnswerOp(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
 	o.Answer.Set(a, int64(v.Clock.Latest(now)), 0, charged, false)
 }
 
@@ -83,9 +83,9 @@ type Flight struct {
 	Decision weir.Decision
 }
 
-// Launch has begin run the calls of a flight of e, which has the values of ctx. It reports
+// LaunchFlight has begin run the calls of a flight of e, which has the values of ctx. It reports
 // false if begin does: the node is closing. Requires: the shard of e, which run locks.
-func (e *Entry) Launch(ctx context.Context, begin func(f func()) bool, run func(f *Flight)) bool {
+func (e *Entry) LaunchFlight(ctx context.Context, begin func(f func()) bool, run func(f *Flight)) bool {
 	f := &Flight{Context: ctx}
 	f.Flight.Begin()
 	if !begin(func() { run(f) }) {

@@ -9,7 +9,7 @@
 //	  fetch                 draw, undo, refund
 //	    |                        +--+
 //	    v                        |  v      expiry, idle, evicted,
-//	(counted) ---- Entry.Add --> [held] -- reloaded, closed ------> surrender
+//	(counted) ---- Entry.AdoptLot --> [held] -- reloaded, closed ------> surrender
 //	                                                                    |
 //	                                               no room  +-----------+
 //	                                                        |           v

@@ -78,8 +78,8 @@ func (e *Entry) Key() string { return e.key }
 // Lots returns the lots, oldest first, valid until the shard is unlocked.
 func (e *Entry) Lots() []Lot { return e.lots }
 
-// Free returns how many units can be drawn of lots that have not expired.
-func (e *Entry) Free() (n int64) {
+// FreeUnits returns how many units can be drawn of lots that have not expired.
+func (e *Entry) FreeUnits() (n int64) {
 	for i := range e.lots {
 		if e.lots[i].IsOpen() {
 			n += e.lots[i].Free
@@ -90,18 +90,18 @@ func (e *Entry) Free() (n int64) {
 
 // AddFree returns the answer a of a store, to which what is free remains as well.
 func (e *Entry) AddFree(a weir.Answer) weir.Answer {
-	a.Decision.Remaining += e.Free()
+	a.Decision.Remaining += e.FreeUnits()
 	return a
 }
 
 // hasSlack reports whether the lots are of what the limit may be overshot by.
 func (e *Entry) hasSlack() bool { return len(e.lots) > 0 && e.lots[0].Limit.ID() != e.Limit.ID() }
 
-// Draw takes cost units, the oldest first, if as many can be drawn at now, and returns how
+// DrawUnits takes cost units, the oldest first, if as many can be drawn at now, and returns how
 // many are left then. What has expired by then is surrendered. A nil h notes nothing.
-func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) (left int64, ok bool) {
-	e.Expire(now)
-	if left = e.Free() - cost; left < 0 {
+func (e *Entry) DrawUnits(cost int64, now clock.Node, h *Hold) (left int64, ok bool) {
+	e.ExpireLots(now)
+	if left = e.FreeUnits() - cost; left < 0 {
 		return left, false
 	}
 	for i := 0; cost > 0; i++ {
@@ -113,30 +113,30 @@ func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) (left int64, ok bool) 
 		t.Free -= n
 		cost -= n
 		if h != nil {
-			e.Note(h, t, n)
+			e.RecordDraw(h, t, n)
 		}
 	}
 	return left, true
 }
 
-// Note notes in h that n units of t were drawn.
-func (e *Entry) Note(h *Hold, t *Lot, n int64) {
+// RecordDraw notes in h that n units of t were drawn.
+func (e *Entry) RecordDraw(h *Hold, t *Lot, n int64) {
 	h.tag, h.key = e.tag, e.key
 	h.Parts = append(h.Parts, *t)
 	h.Parts[len(h.Parts)-1].Free = n
 }
 
-// Expire surrenders the lots whose time is over at now.
-func (e *Entry) Expire(now clock.Node) {
+// ExpireLots surrenders the lots whose time is over at now.
+func (e *Entry) ExpireLots(now clock.Node) {
 	for i := range e.lots {
 		if now >= e.lots[i].Expiry {
-			e.expire(now)
+			e.surrenderExpired(now)
 			break
 		}
 	}
 }
 
-func (e *Entry) expire(now clock.Node) {
+func (e *Entry) surrenderExpired(now clock.Node) {
 	for i := len(e.lots) - 1; i >= 0; i-- {
 		if t := &e.lots[i]; now >= t.Expiry {
 			if t.Free > 0 {
@@ -154,10 +154,10 @@ func (e *Entry) ExpireBy(until clock.Node) {
 	}
 }
 
-// Add takes over a lot. Of units there are most lots: beyond that one that is spent makes
+// AdoptLot takes over a lot. Of units there are most lots: beyond that one that is spent makes
 // room, or two of one limit become one; else the oldest is surrendered, as a decision waits
 // for what was fetched last. Of permits there must be fewer than most.
-func (e *Entry) Add(t Lot, most int) {
+func (e *Entry) AdoptLot(t Lot, most int) {
 	if n := len(e.lots); n >= most {
 		if i := slices.IndexFunc(e.lots, func(a Lot) bool { return a.Free == 0 }); i >= 0 {
 			e.lots = slices.Delete(e.lots, i, i+1)
@@ -172,12 +172,12 @@ func (e *Entry) Add(t Lot, most int) {
 	e.lots = append(e.lots, t)
 }
 
-// Refund puts cost units of the limit l back that were drawn with a receipt, and reports
+// PutBack puts cost units of the limit l back that were drawn with a receipt, and reports
 // whether a lot that is held takes them. A bucket's receipts grow, and zero stands for
 // any of them: the lots of earlier ones were there when the units were drawn. Of another
 // price the units are worth more or less, and the lot does not take them; nor does one of
 // other counters, which a decider of another mode may have on the same key.
-func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
+func (e *Entry) PutBack(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
 	t := e.lotOf(l, cost, receipt, now)
 	if t != nil {
 		t.Free += cost
@@ -185,8 +185,8 @@ func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool 
 	return t != nil
 }
 
-// Holds reports whether Refund would put the units back.
-func (e *Entry) Holds(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
+// CanPutBack reports whether Refund would put the units back.
+func (e *Entry) CanPutBack(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
 	return e.lotOf(l, cost, receipt, now) != nil
 }
 
@@ -204,9 +204,9 @@ func (e *Entry) lotOf(l *weir.Limit, cost, receipt int64, now clock.Node) *Lot {
 	return nil
 }
 
-// Cut surrenders n free permits of the i-th lot, which ends with its last one. The store
+// CutPermits surrenders n free permits of the i-th lot, which ends with its last one. The store
 // is asked to keep the rest under the lot's name.
-func (e *Entry) Cut(i int, n int64) {
+func (e *Entry) CutPermits(i int, n int64) {
 	t := &e.lots[i]
 	part := *t
 	part.Free = n
@@ -231,9 +231,9 @@ type Known struct {
 	Moved bool
 }
 
-// Label returns the limit as it stands in decisions from a source, if the key's own server was
+// LabelLimit returns the limit as it stands in decisions from a source, if the key's own server was
 // asked.
-func (k *Known) Label(l *weir.Limit, source weir.Source) *weir.Limit {
+func (k *Known) LabelLimit(l *weir.Limit, source weir.Source) *weir.Limit {
 	if k.Moved {
 		source = weir.FromSuccessor
 	}

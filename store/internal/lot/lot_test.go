@@ -42,8 +42,8 @@ func newBench(t *testing.T, a weir.Algorithm) *bench {
 }
 
 func (b *bench) add(key string, now clock.Node) *Entry {
-	tag := b.Tag(key, b.limit)
-	return b.Shard(tag).Add(tag, key, b.limit, 0, now)
+	tag := b.TagForKey(key, b.limit)
+	return b.ShardOfTag(tag).AddEntry(tag, key, b.limit, 0, now)
 }
 
 func (b *bench) lot(id, units int64, expiry clock.Node) Lot {
@@ -53,8 +53,8 @@ func (b *bench) lot(id, units int64, expiry clock.Node) Lot {
 // took checks what has been surrendered since.
 func (b *bench) took(want ...Lot) {
 	b.Helper()
-	got := b.back.Take(0, 0)
-	b.back.Finish(got, 0, Accepted)
+	got := b.back.TakeDue(0, 0)
+	b.back.FinishCall(got, 0, Accepted)
 	if len(got) != len(want) {
 		b.Fatalf("%d returns, want %d: %+v", len(got), len(want), got)
 	}
@@ -68,16 +68,16 @@ func (b *bench) took(want ...Lot) {
 // draws reports whether units are drawn, and checks what is said to be left.
 func (b *bench) draws(cost int64, now clock.Node, h *Hold) bool {
 	b.Helper()
-	left, ok := b.Draw(cost, now, h)
-	if ok && left != b.Free() {
-		b.Errorf("%d units are left after a draw of %d, and %d are free", left, cost, b.Free())
+	left, ok := b.DrawUnits(cost, now, h)
+	if ok && left != b.FreeUnits() {
+		b.Errorf("%d units are left after a draw of %d, and %d are free", left, cost, b.FreeUnits())
 	}
 	return ok
 }
 
 func (b *bench) free(want int64) {
 	b.Helper()
-	if n := b.Free(); n != want {
+	if n := b.FreeUnits(); n != want {
 		b.Errorf("%d units are free, want %d", n, want)
 	}
 }
@@ -86,8 +86,8 @@ func (b *bench) free(want int64) {
 // what was used of it is the pace.
 func TestLotIsDrawnBeforeItsExpiry(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 10, 1000), 2)
-	b.Add(b.lot(100, 10, 2000), 2)
+	b.AdoptLot(b.lot(100, 10, 1000), 2)
+	b.AdoptLot(b.lot(100, 10, 2000), 2)
 	if !b.draws(3, 999, nil) {
 		t.Error("nothing was drawn before the expiry")
 	}
@@ -113,9 +113,9 @@ func TestLotIsDrawnBeforeItsExpiry(t *testing.T) {
 // A draw takes all of its units or none, the oldest first, and notes what it took.
 func TestDrawTakesAllOrNothing(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 4, 1000), 3)
-	b.Add(Lot{ID: 101, Limit: b.limit, Fetched: 50, Free: 50, Expiry: 1000, Lost: true}, 3)
-	b.Add(b.lot(102, 4, 1000), 3)
+	b.AdoptLot(b.lot(100, 4, 1000), 3)
+	b.AdoptLot(Lot{ID: 101, Limit: b.limit, Fetched: 50, Free: 50, Expiry: 1000, Lost: true}, 3)
+	b.AdoptLot(b.lot(102, 4, 1000), 3)
 	var h Hold
 	if b.draws(9, 0, &h) || len(h.Parts) != 0 {
 		t.Errorf("9 units of 8 were drawn: %+v", h)
@@ -132,37 +132,37 @@ func TestLostLotIsNeverReturned(t *testing.T) {
 	b := newBench(t, algorithm.Concurrency)
 	t1 := b.lot(100, 4, 1000)
 	t1.Free, t1.Lost = 3, true
-	b.Add(t1, 16)
-	if b.draws(1, 0, nil) || b.Entry.Refund(b.limit, 1, 100, 0) {
+	b.AdoptLot(t1, 16)
+	if b.draws(1, 0, nil) || b.Entry.PutBack(b.limit, 1, 100, 0) {
 		t.Error("a lost lot was used")
 	}
-	b.Expire(1000)
+	b.ExpireLots(1000)
 	b.took()
 }
 
 // I3: undone is what was drawn: to the lot if it is held, else to the store, once.
 func TestUndoGivesBackWhatWasDrawn(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 4, 1000), 2)
+	b.AdoptLot(b.lot(100, 4, 1000), 2)
 	var h Hold
-	b.Draw(3, 0, &h)
-	b.Undo(&h, 999)
+	b.DrawUnits(3, 0, &h)
+	b.UndoDraw(&h, 999)
 	b.free(4)
-	b.Undo(&h, 999)
+	b.UndoDraw(&h, 999)
 	b.free(4)
 	b.took()
 
-	b.Draw(3, 0, &h)
-	b.Expire(1000)
-	b.Undo(&h, 1000)
+	b.DrawUnits(3, 0, &h)
+	b.ExpireLots(1000)
+	b.UndoDraw(&h, 1000)
 	used := b.lot(100, 3, 0)
 	b.took(b.lot(100, 1, 0), used)
 
-	b.Add(b.lot(200, 4, 5000), 2)
-	b.Draw(3, 1000, &h)
-	b.Shard(b.tag).Drop(b.Entry)
-	b.Undo(&h, 1000)
-	b.Undo(&h, 1000)
+	b.AdoptLot(b.lot(200, 4, 5000), 2)
+	b.DrawUnits(3, 1000, &h)
+	b.ShardOfTag(b.tag).DropEntry(b.Entry)
+	b.UndoDraw(&h, 1000)
+	b.UndoDraw(&h, 1000)
 	b.took(b.lot(200, 1, 0), b.lot(200, 3, 0))
 }
 
@@ -188,9 +188,9 @@ func TestRefundGoesToTheLotItCameFrom(t *testing.T) {
 		{algorithm.TokenBucket, 100, 1, 1000, false},
 	} {
 		b := newBench(t, x.algorithm)
-		b.Add(b.lot(100, 10, 1000), 2)
-		b.Draw(3, 0, nil)
-		if got := b.Entry.Refund(b.limit, x.cost, x.receipt, x.now); got != x.want {
+		b.AdoptLot(b.lot(100, 10, 1000), 2)
+		b.DrawUnits(3, 0, nil)
+		if got := b.Entry.PutBack(b.limit, x.cost, x.receipt, x.now); got != x.want {
 			t.Errorf("%s: %d units with receipt %d at %d: %v", x.algorithm.Name(), x.cost, x.receipt, x.now, got)
 		}
 	}
@@ -202,37 +202,37 @@ func TestRefundGoesToTheLotItCameFrom(t *testing.T) {
 // end at the same instant, such as slack. They take nothing back.
 func TestRefundOfOtherCounters(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 10, 1000), 2)
-	b.Draw(3, 0, nil)
+	b.AdoptLot(b.lot(100, 10, 1000), 2)
+	b.DrawUnits(3, 0, nil)
 	other := named(t, "other", 100, algorithm.FixedWindow)
-	if b.Holds(other, 1, 100, 0) || b.Entry.Refund(other, 1, 100, 0) || !b.Holds(b.limit, 1, 100, 0) {
+	if b.CanPutBack(other, 1, 100, 0) || b.Entry.PutBack(other, 1, 100, 0) || !b.CanPutBack(b.limit, 1, 100, 0) {
 		t.Error("a lot takes back units of another limit")
 	}
 }
 
 func TestReloadKeepsTheLimitOfLots(t *testing.T) {
 	b := newBench(t, algorithm.TokenBucket)
-	b.Add(b.lot(100, 10, 1_000_000), 2)
+	b.AdoptLot(b.lot(100, 10, 1_000_000), 2)
 	var h Hold
-	b.Draw(4, 0, &h)
+	b.DrawUnits(4, 0, &h)
 	old, dear := b.limit, named(t, "limit", 10, algorithm.TokenBucket)
 	b.Limit = dear
 	b.ExpireBy(500)
 	b.limit = dear
-	b.Add(b.lot(120, 3, 2_000_000), 2)
-	b.Draw(8, 499, nil)
-	if b.Entry.Refund(dear, 1, 110, 499) {
+	b.AdoptLot(b.lot(120, 3, 2_000_000), 2)
+	b.DrawUnits(8, 499, nil)
+	if b.Entry.PutBack(dear, 1, 110, 499) {
 		t.Error("a unit of the new price went to a lot of the old one")
 	}
-	b.Draw(0, 500, nil)
+	b.DrawUnits(0, 500, nil)
 	b.took()
-	b.Undo(&h, 500)
+	b.UndoDraw(&h, 500)
 	b.took(Lot{ID: 100, Limit: old, Free: 4, Charged: 90})
 	b.free(1)
-	if !b.Entry.Refund(dear, 2, 120, 500) || b.Entry.Refund(old, 1, 130, 500) {
+	if !b.Entry.PutBack(dear, 2, 120, 500) || b.Entry.PutBack(old, 1, 130, 500) {
 		t.Error("the new lot took the units of another, or not its own")
 	}
-	b.Shard(b.tag).Drop(b.Entry)
+	b.ShardOfTag(b.tag).DropEntry(b.Entry)
 	b.took(b.lot(120, 3, 0))
 }
 
@@ -240,15 +240,15 @@ func TestReloadKeepsTheLimitOfLots(t *testing.T) {
 // which is as old as the older, and keeps lots of two limits apart.
 func TestAddKeepsToItsMostLots(t *testing.T) {
 	b := newBench(t, algorithm.SlidingWindow)
-	b.Add(b.lot(100, 5, 1000), 2)
-	b.Draw(5, 0, nil)
-	b.Add(b.lot(200, 5, 2000), 2)
-	b.Add(b.lot(300, 5, 3000), 2)
+	b.AdoptLot(b.lot(100, 5, 1000), 2)
+	b.DrawUnits(5, 0, nil)
+	b.AdoptLot(b.lot(200, 5, 2000), 2)
+	b.AdoptLot(b.lot(300, 5, 3000), 2)
 	if l := b.Lots(); len(l) != 2 || l[0].ID != 200 || l[1].ID != 300 {
 		t.Fatalf("%+v", l)
 	}
-	b.Draw(1, 0, nil)
-	b.Add(b.lot(250, 7, 2500), 2)
+	b.DrawUnits(1, 0, nil)
+	b.AdoptLot(b.lot(250, 7, 2500), 2)
 	if l := b.Lots(); len(l) != 2 || l[1] != (Lot{ID: 250, Limit: b.limit, Fetched: 12, Free: 12, Charged: 240, Expiry: 2500}) {
 		t.Fatalf("%+v", l)
 	}
@@ -256,7 +256,7 @@ func TestAddKeepsToItsMostLots(t *testing.T) {
 	b.took()
 	oldest := b.lot(200, 4, 0)
 	b.limit = named(t, "limit", 9999, algorithm.SlidingWindow)
-	b.Add(b.lot(400, 7, 2500), 2)
+	b.AdoptLot(b.lot(400, 7, 2500), 2)
 	b.free(19)
 	b.took(oldest)
 }
@@ -265,9 +265,9 @@ func TestAddKeepsToItsMostLots(t *testing.T) {
 func TestFewGrainedUnitsAreLetGo(t *testing.T) {
 	b := newBench(t, algorithm.SlidingWindow)
 	b.limit = compiled(t, &weir.Limit{Name: "grained", Algorithm: algorithm.SlidingWindow, Count: 6400, Period: time.Minute, Params: params.Params{Grain: 2}})
-	b.Add(b.lot(100, 9, 1000), 2)
-	b.Add(b.lot(200, 10, 1000), 2)
-	b.Expire(1000)
+	b.AdoptLot(b.lot(100, 9, 1000), 2)
+	b.AdoptLot(b.lot(200, 10, 1000), 2)
+	b.ExpireLots(1000)
 	b.took(b.lot(200, 10, 0))
 }
 
@@ -312,11 +312,11 @@ func TestUnitsAreConserved(t *testing.T) {
 				units := 1 + r.Int64N(20)
 				fetched += units
 				limit := limits[r.IntN(2)]
-				e.Add(Lot{ID: 1_000_000 + int64(now)/(1+r.Int64N(200)), Limit: limit, Fetched: units, Free: units, Expiry: now + clock.Node(r.Int64N(500))}, 1+r.IntN(3))
+				e.AdoptLot(Lot{ID: 1_000_000 + int64(now)/(1+r.Int64N(200)), Limit: limit, Fetched: units, Free: units, Expiry: now + clock.Node(r.Int64N(500))}, 1+r.IntN(3))
 			case 1, 2, 3, 4:
 				var h Hold
-				before, cost := e.Free(), r.Int64N(12)
-				if left, ok := e.Draw(cost, now, &h); ok && left != e.Free() || ok != (before-cost >= e.Free() && len(h.Parts) > 0 || cost == 0) {
+				before, cost := e.FreeUnits(), r.Int64N(12)
+				if left, ok := e.DrawUnits(cost, now, &h); ok && left != e.FreeUnits() || ok != (before-cost >= e.FreeUnits() && len(h.Parts) > 0 || cost == 0) {
 					t.Fatalf("seed %d: %d of %d were drawn: %+v", seed, cost, before, h)
 				}
 				sum := int64(0)
@@ -327,7 +327,7 @@ func TestUnitsAreConserved(t *testing.T) {
 					t.Fatalf("seed %d: %d were noted of %d", seed, sum, cost)
 				}
 				if r.IntN(3) == 0 {
-					b.Undo(&h, now)
+					b.UndoDraw(&h, now)
 					continue
 				}
 				for _, p := range h.Parts {
@@ -338,19 +338,19 @@ func TestUnitsAreConserved(t *testing.T) {
 				if len(admitted) > 0 {
 					i := r.IntN(len(admitted))
 					a := admitted[i]
-					if e.Refund(a.limit, a.cost, a.receipt, now) {
+					if e.PutBack(a.limit, a.cost, a.receipt, now) {
 						spent -= a.cost
 						admitted = append(admitted[:i], admitted[i+1:]...)
 					}
 				}
 			case 6:
 				if r.IntN(4) == 0 {
-					b.Shard(e.tag).Drop(e)
+					b.ShardOfTag(e.tag).DropEntry(e)
 				} else {
 					e.ExpireBy(now + clock.Node(r.Int64N(100)))
 				}
 			case 7:
-				taken = append(taken, b.back.Take(0, 0)...)
+				taken = append(taken, b.back.TakeDue(0, 0)...)
 			case 8:
 				end := Outcome(r.IntN(3))
 				for _, x := range taken {
@@ -358,12 +358,12 @@ func TestUnitsAreConserved(t *testing.T) {
 						back -= x.Free
 					}
 				}
-				b.back.Finish(taken, now, end)
+				b.back.FinishCall(taken, now, end)
 				taken = nil
 				b.back.Resume()
 			}
 			held, waiting := int64(0), int64(0)
-			if e := b.Shard(b.tag).Get(b.tag, "key"); e != nil {
+			if e := b.ShardOfTag(b.tag).GetEntry(b.tag, "key"); e != nil {
 				for _, l := range e.lots {
 					if l.Free < 0 || l.Free > l.Fetched {
 						t.Fatalf("seed %d: %+v", seed, l)

@@ -22,9 +22,9 @@ func Variant(l *weir.Limit, change func(v *weir.Limit)) (*weir.Limit, error) {
 	return v, v.Compile()
 }
 
-// Raised returns l with all that it may be overshot by, on the same counters: what that has left
+// RaisedByOvershoot returns l with all that it may be overshot by, on the same counters: what that has left
 // shows by how much l was. It is nil if such a limit would have counters of its own.
-func Raised(l *weir.Limit) *weir.Limit {
+func RaisedByOvershoot(l *weir.Limit) *weir.Limit {
 	most, err := Variant(l, func(v *weir.Limit) {
 		if l.Traits()&weir.Refills != 0 {
 			v.Burst = l.Burst + l.Overshoot()
@@ -38,9 +38,11 @@ func Raised(l *weir.Limit) *weir.Limit {
 	return most
 }
 
-// DrawBy returns until when units of l with a receipt can be drawn, by the store's clock.
+// DrawableUntil returns until when units of l with a receipt can be drawn, by the store's clock.
 // The algorithm is a weir.Lender.
-func DrawBy(l *weir.Limit, receipt int64) int64 { return l.Algorithm.(weir.Lender).SpendBy(l, receipt) }
+func DrawableUntil(l *weir.Limit, receipt int64) int64 {
+	return l.Algorithm.(weir.Lender).SpendBy(l, receipt)
+}
 
 // ReceiptAt returns the receipt of a unit of l that is charged at now to a key never seen.
 func ReceiptAt(l *weir.Limit, now int64) int64 {

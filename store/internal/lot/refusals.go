@@ -61,8 +61,8 @@ func NewRefusals(bytes, longest int64) *Refusals {
 	return &Refusals{sets: uint64(max(bytes/set/stripes, 1)), longest: longest}
 }
 
-// set locks the stripe of a tag and returns what may be of it.
-func (r *Refusals) set(tag uint64) (*stripe, []refusal) {
+// lockSet locks the stripe of a tag and returns what may be of it.
+func (r *Refusals) lockSet(tag uint64) (*stripe, []refusal) {
 	g := &r.stripes[tag%stripes]
 	g.mu.Lock()
 	if g.sets == nil {
@@ -75,7 +75,7 @@ func (r *Refusals) set(tag uint64) (*stripe, []refusal) {
 // Recall returns the refusal of a cost that still holds at now. OrMore: one of a smaller
 // cost will do, for a decider that may refuse early.
 func (r *Refusals) Recall(tag uint64, l *weir.Limit, cost int64, orMore bool, now clock.Node) (weir.Decision, bool) {
-	g, set := r.set(tag)
+	g, set := r.lockSet(tag)
 	defer g.mu.Unlock()
 	for i := range set {
 		e := &set[i]
@@ -104,11 +104,11 @@ func (r *Refusals) Recalled() (n uint64) {
 	return n
 }
 
-// Learn takes over what the store answered to a request of a cost that was sent at sent:
+// LearnAnswer takes over what the store answered to a request of a cost that was sent at sent:
 // what remains, and a refusal, which lives at most life microseconds, zero for none. One
 // that rests on counts of a region, which must report first, ends after a sixteenth of
 // its retry.
-func (r *Refusals) Learn(tag uint64, l *weir.Limit, cost int64, sent clock.Node, d weir.Decision, life int64) {
+func (r *Refusals) LearnAnswer(tag uint64, l *weir.Limit, cost int64, sent clock.Node, d weir.Decision, life int64) {
 	e := refusal{tag: tag, limit: l, at: sent, remaining: d.Remaining, reset: sent.Add(micros.Of(d.ResetAfter))}
 	if life = min(life, r.longest); life > 0 && !d.Allowed() {
 		e.cost, e.retry = cost, clock.Never
@@ -121,22 +121,22 @@ func (r *Refusals) Learn(tag uint64, l *weir.Limit, cost int64, sent clock.Node,
 		}
 		e.until = sent.Expiry(life)
 	}
-	r.put(e)
+	r.storeRefusal(e)
 }
 
-// Forget ends what is known of a key: it was reset at now. What was asked before and is
+// ForgetKey ends what is known of a key: it was reset at now. What was asked before and is
 // answered after is not remembered either.
-func (r *Refusals) Forget(tag uint64, now clock.Node) {
-	r.put(refusal{tag: tag, at: now, cost: refunded, remaining: -1})
+func (r *Refusals) ForgetKey(tag uint64, now clock.Node) {
+	r.storeRefusal(refusal{tag: tag, at: now, cost: refunded, remaining: -1})
 }
 
-// Refund is Forget for units that were given back at now, of which the store answered d.
-func (r *Refusals) Refund(tag uint64, l *weir.Limit, now clock.Node, d weir.Decision) {
-	r.put(refusal{tag: tag, limit: l, at: now, cost: refunded, remaining: d.Remaining, reset: now.Add(micros.Of(d.ResetAfter))})
+// ForgetRefunded is Forget for units that were given back at now, of which the store answered d.
+func (r *Refusals) ForgetRefunded(tag uint64, l *weir.Limit, now clock.Node, d weir.Decision) {
+	r.storeRefusal(refusal{tag: tag, limit: l, at: now, cost: refunded, remaining: d.Remaining, reset: now.Add(micros.Of(d.ResetAfter))})
 }
 
-func (r *Refusals) put(e refusal) {
-	g, set := r.set(e.tag)
+func (r *Refusals) storeRefusal(e refusal) {
+	g, set := r.lockSet(e.tag)
 	defer g.mu.Unlock()
 	oldest := &set[0]
 	for i := range set {
@@ -159,10 +159,10 @@ func (a *refusal) mayPrecede(e *refusal) bool {
 	return e.cost == refunded || a.cost != refunded && (a.limit != e.limit || e.remaining <= a.remaining)
 }
 
-// Known returns how many units of a limit remained when the store was last asked, as of
+// KnownRemaining returns how many units of a limit remained when the store was last asked, as of
 // now. It reports false if that is not known.
-func (r *Refusals) Known(tag uint64, l *weir.Limit, now clock.Node) (int64, bool) {
-	g, set := r.set(tag)
+func (r *Refusals) KnownRemaining(tag uint64, l *weir.Limit, now clock.Node) (int64, bool) {
+	g, set := r.lockSet(tag)
 	defer g.mu.Unlock()
 	for i := range set {
 		if e := &set[i]; e.tag == tag && e.limit != nil && e.limit.ID() == l.ID() && e.remaining >= 0 {

@@ -54,7 +54,7 @@ func TestRememberedRefusalsAreStillGiven(t *testing.T) {
 				// Another node spends while the answer is on its way.
 				l.Algorithm.Step(cells, l, weir.Ask{Now: base + now, Cost: r.Int64N(3)})
 				now += r.Int64N(5000)
-				memory.Learn(1, l, cost, clock.Node(sent), d, second)
+				memory.LearnAnswer(1, l, cost, clock.Node(sent), d, second)
 			}
 			if recalled < 200 || memory.Recalled() != uint64(recalled) {
 				t.Errorf("%s: %d recalled, %d counted", a.Name(), recalled, memory.Recalled())
@@ -108,7 +108,7 @@ func FuzzRefusals(f *testing.F) {
 						life = min(life, retry/16)
 					}
 				}
-				memory.Learn(tag, l, cost, clock.Node(sent), d, life)
+				memory.LearnAnswer(tag, l, cost, clock.Node(sent), d, life)
 				if life = min(life, second); retry != 0 && life > 0 {
 					if retry > 0 {
 						life = min(life, retry)
@@ -121,10 +121,10 @@ func FuzzRefusals(f *testing.F) {
 				put(tag, a)
 			case 2:
 				if r.IntN(2) == 0 {
-					memory.Forget(tag, clock.Node(now))
+					memory.ForgetKey(tag, clock.Node(now))
 					put(tag, answer{at: clock.Node(now), cost: -1, left: -1})
 				} else {
-					memory.Refund(tag, l, clock.Node(now), weir.Decision{Remaining: 50, ResetAfter: time.Second})
+					memory.ForgetRefunded(tag, l, clock.Node(now), weir.Decision{Remaining: 50, ResetAfter: time.Second})
 					put(tag, answer{limit: l, at: clock.Node(now), cost: -1, left: 50, end: now + second})
 				}
 			default:
@@ -139,7 +139,7 @@ func FuzzRefusals(f *testing.F) {
 					d.ResetAfter.Microseconds() != max(a.end-now, 0) || d.Limit.ID() != l.ID() || d.Limit.Count != l.Count) {
 					t.Fatalf("step %d: %+v of %+v at %d", step, d, a, now)
 				}
-				left, known := memory.Known(tag, l, clock.Node(now))
+				left, known := memory.KnownRemaining(tag, l, clock.Node(now))
 				wantLeft := int64(0)
 				wantKnown := ok && a.limit != nil && a.limit.ID() == l.ID() && a.left >= 0
 				if wantKnown {
@@ -162,7 +162,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	memory := NewRefusals(100_000, second)
 	d := weir.Decision{Limit: l, RetryAfter: time.Minute}
 	for i := range uint64(100_000) {
-		memory.Learn(i+1, l, 1, clock.Node(i), d, second)
+		memory.LearnAnswer(i+1, l, 1, clock.Node(i), d, second)
 	}
 	cells := 0
 	for i := range memory.stripes {
@@ -190,7 +190,7 @@ func TestRefusalEndsAtItsInstant(t *testing.T) {
 		life   clock.Node
 	}{{weir.FromStore, 160_000 - 160_000/512 - 1}, {weir.FromCounts, 10_000 - 10_000/512 - 1}} {
 		memory := NewRefusals(1000, second)
-		memory.Learn(1, l, 5, 1000, weir.Decision{Limit: l.From(x.source), RetryAfter: 160 * time.Millisecond}, second)
+		memory.LearnAnswer(1, l, 5, 1000, weir.Decision{Limit: l.From(x.source), RetryAfter: 160 * time.Millisecond}, second)
 		_, before := memory.Recall(1, l, 5, false, 1000+x.life-1)
 		if _, after := memory.Recall(1, l, 5, false, 1000+x.life); !before || after {
 			t.Errorf("%s: remembered %v before and %v at its end", x.source, before, after)
@@ -202,12 +202,12 @@ func TestRefusalEndsAtItsInstant(t *testing.T) {
 func TestPassingCostEndsARefusal(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
 	memory := NewRefusals(1000, second)
-	memory.Learn(1, l, 5, 10, weir.Decision{Limit: l, Remaining: 3, RetryAfter: time.Minute}, second)
-	memory.Learn(1, l, 1, 20, weir.Decision{Limit: l, Remaining: 2}, second)
+	memory.LearnAnswer(1, l, 5, 10, weir.Decision{Limit: l, Remaining: 3, RetryAfter: time.Minute}, second)
+	memory.LearnAnswer(1, l, 1, 20, weir.Decision{Limit: l, Remaining: 2}, second)
 	if _, ok := memory.Recall(1, l, 5, false, 30); ok {
 		t.Error("it is still remembered")
 	}
-	if left, ok := memory.Known(1, l, 30); !ok || left != 2 && left != l.Burst {
+	if left, ok := memory.KnownRemaining(1, l, 30); !ok || left != 2 && left != l.Burst {
 		t.Errorf("%d remain", left)
 	}
 }
@@ -215,7 +215,7 @@ func TestPassingCostEndsARefusal(t *testing.T) {
 func TestRecallAllocatesNothing(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
 	memory := NewRefusals(1000, second)
-	memory.Learn(1, l, 5, 0, weir.Decision{Limit: l, RetryAfter: time.Minute}, second)
+	memory.LearnAnswer(1, l, 5, 0, weir.Decision{Limit: l, RetryAfter: time.Minute}, second)
 	if n := testing.AllocsPerRun(1000, func() {
 		if d, ok := memory.Recall(1, l, 5, false, 10); !ok || d.Allowed() {
 			t.Fatal("not recalled")

@@ -30,8 +30,8 @@ func ReturnOf(o *weir.Op, units int64) Return {
 	return Return{Key: strings.Clone(o.Key), Lot: Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.FlowsFrom)}}
 }
 
-// Op returns the op that gives the units back.
-func (b *Return) Op() weir.Op {
+// BuildOp returns the op that gives the units back.
+func (b *Return) BuildOp() weir.Op {
 	o := weir.Op{Key: b.Key, Limit: b.Limit, Cost: b.Free, ID: b.ID, FlowsFrom: int64(b.Charged), Role: weir.Always, Verb: weir.Refund}
 	if b.Rest > 0 {
 		o.Cost, o.Verb = b.Rest, weir.Spend
@@ -96,14 +96,14 @@ func (r *Returns) Surrender(key string, t *Lot) {
 		if b.isNamed() {
 			b.Rest = t.Fetched - t.Free // holders have them
 		}
-		r.Add(b)
+		r.AddReturn(b)
 	}
 }
 
-// Add has units wait until they are given back, or strands them if there is no room.
-func (r *Returns) Add(b Return) {
+// AddReturn has units wait until they are given back, or strands them if there is no room.
+func (r *Returns) AddReturn(b Return) {
 	r.mu.Lock()
-	r.push(&r.waiting, b)
+	r.pushReturn(&r.waiting, b)
 	enough := len(r.waiting) >= AtOnce
 	r.mu.Unlock()
 	if enough {
@@ -111,8 +111,8 @@ func (r *Returns) Add(b Return) {
 	}
 }
 
-// push requires mu.
-func (r *Returns) push(list *[]Return, b Return) {
+// pushReturn requires mu.
+func (r *Returns) pushReturn(list *[]Return, b Return) {
 	if r.bytes+b.size() > r.max {
 		r.Stranded.Add(uint64(b.Free))
 		return
@@ -121,9 +121,9 @@ func (r *Returns) push(list *[]Return, b Return) {
 	*list = append(*list, b)
 }
 
-// Take takes out some of what is given back at now, by the store's time at wall.
-// [Returns.Finish] must follow for each.
-func (r *Returns) Take(now clock.Node, wall clock.Store) []Return {
+// TakeDue takes out some of what is given back at now, by the store's time at wall.
+// [Returns.FinishCall] must follow for each.
+func (r *Returns) TakeDue(now clock.Node, wall clock.Store) []Return {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.waiting) > 0 {
@@ -167,16 +167,16 @@ const (
 	Unknown                 // they may have been given back
 )
 
-// Finish ends the call of some returns at now. What was to be kept of permits of which fewer
+// FinishCall ends the call of some returns at now. What was to be kept of permits of which fewer
 // are kept by now is not told later.
-func (r *Returns) Finish(some []Return, now clock.Node, end Outcome) {
+func (r *Returns) FinishCall(some []Return, now clock.Node, end Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range some {
 		switch {
 		case end == Unsent, b.isNamed() && b.Expiry > now && (end == Unknown || b.Again):
 			b.Again = b.Again && end != Accepted
-			r.push(&r.later, b)
+			r.pushReturn(&r.later, b)
 		case end == Accepted:
 			r.Returned.Add(uint64(b.Free))
 		default:

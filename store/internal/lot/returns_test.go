@@ -23,34 +23,34 @@ func TestUnitsAreGivenBackOnce(t *testing.T) {
 			t.Errorf("%d returned, %d stranded, %d wait", r.Returned.Load(), r.Stranded.Load(), len(r.waiting)+len(r.later))
 		}
 	}
-	r.Add(units(l, 100, 1))
-	r.Finish(r.Take(0, 0), 0, Accepted)
+	r.AddReturn(units(l, 100, 1))
+	r.FinishCall(r.TakeDue(0, 0), 0, Accepted)
 	check(1, 0, 0)
-	r.Add(units(l, 100, 2))
-	r.Finish(r.Take(0, 0), 0, Unknown)
+	r.AddReturn(units(l, 100, 2))
+	r.FinishCall(r.TakeDue(0, 0), 0, Unknown)
 	check(1, 2, 0)
 	r.Resume()
-	if some := r.Take(0, 0); some != nil {
+	if some := r.TakeDue(0, 0); some != nil {
 		t.Errorf("offered again: %+v", some)
 	}
-	r.Add(units(l, 100, 4))
-	r.Finish(r.Take(0, 0), 0, Unsent)
+	r.AddReturn(units(l, 100, 4))
+	r.FinishCall(r.TakeDue(0, 0), 0, Unsent)
 	check(1, 2, 1)
-	if some := r.Take(0, 0); some != nil {
+	if some := r.TakeDue(0, 0); some != nil {
 		t.Errorf("offered again at once: %+v", some)
 	}
 	r.Resume()
-	r.Finish(r.Take(0, 0), 0, Accepted)
+	r.FinishCall(r.TakeDue(0, 0), 0, Accepted)
 	check(5, 2, 0)
 	// After their receipt units have come back already.
-	r.Add(units(l, 100, 8))
-	r.Add(units(l, 101, 16))
-	r.Add(units(l, 0, 32))
-	some := r.Take(0, 100)
+	r.AddReturn(units(l, 100, 8))
+	r.AddReturn(units(l, 101, 16))
+	r.AddReturn(units(l, 0, 32))
+	some := r.TakeDue(0, 100)
 	if len(some) != 2 || some[0].ID != 101 || some[1].ID != 0 {
 		t.Errorf("%+v", some)
 	}
-	r.Finish(some, 0, Accepted)
+	r.FinishCall(some, 0, Accepted)
 	check(5+16+32, 2, 0)
 	if r.bytes != 0 {
 		t.Errorf("%d bytes are taken by nothing", r.bytes)
@@ -75,8 +75,8 @@ func TestPermitsAreGivenBackUntilTheyEnd(t *testing.T) {
 		{true, Unsent, 100, "[true] 0 0"},
 	} {
 		r := NewReturns(1<<20, func() {})
-		r.Add(Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Free: 3, Expiry: 100}, Again: x.again})
-		r.Finish(r.Take(0, 1000), clockNode(x.now), x.end)
+		r.AddReturn(Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Free: 3, Expiry: 100}, Again: x.again})
+		r.FinishCall(r.TakeDue(0, 1000), clockNode(x.now), x.end)
 		r.Resume()
 		again := []bool{}
 		for _, b := range r.waiting {
@@ -91,11 +91,11 @@ func TestPermitsAreGivenBackUntilTheyEnd(t *testing.T) {
 func TestReturnsAskForARefundOrARest(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.Concurrency)
 	b := Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Fetched: 9, Free: 3, Charged: 5}}
-	if o := b.Op(); o != (weir.Op{Key: "key", Limit: l, Cost: 3, ID: 7, FlowsFrom: 5, Role: weir.Always, Verb: weir.Refund}) {
+	if o := b.BuildOp(); o != (weir.Op{Key: "key", Limit: l, Cost: 3, ID: 7, FlowsFrom: 5, Role: weir.Always, Verb: weir.Refund}) {
 		t.Errorf("%+v", o)
 	}
 	b.Rest = 6
-	if o := b.Op(); o.Cost != 6 || o.Verb != weir.Spend {
+	if o := b.BuildOp(); o.Cost != 6 || o.Verb != weir.Spend {
 		t.Errorf("%+v", o)
 	}
 }
@@ -107,26 +107,26 @@ func TestRestIsNotTakenAnew(t *testing.T) {
 	part, all := Return{Key: "key", Rest: 6, Lot: Lot{ID: 7, Limit: l, Free: 3, Expiry: 100}}, Return{Key: "key", Lot: Lot{ID: 7, Limit: l, Free: 6, Expiry: 100}}
 	fail := func() *Returns {
 		r := NewReturns(1<<20, func() {})
-		r.Add(part)
-		r.Finish(r.Take(0, 0), 0, Unsent)
+		r.AddReturn(part)
+		r.FinishCall(r.TakeDue(0, 0), 0, Unsent)
 		return r
 	}
 	r := fail()
-	r.Add(all)
+	r.AddReturn(all)
 	r.Resume()
-	if some := r.Take(0, 0); len(some) != 2 || some[0].Rest != 6 || some[1].Rest != 0 {
+	if some := r.TakeDue(0, 0); len(some) != 2 || some[0].Rest != 6 || some[1].Rest != 0 {
 		t.Errorf("in the order %+v", some)
 	}
 	r = fail()
-	r.Add(all)
-	r.Finish(r.Take(0, 0), 0, Accepted)
+	r.AddReturn(all)
+	r.FinishCall(r.TakeDue(0, 0), 0, Accepted)
 	r.Resume()
-	if some := r.Take(0, 0); some != nil || r.bytes != 0 {
+	if some := r.TakeDue(0, 0); some != nil || r.bytes != 0 {
 		t.Errorf("after all: %+v, %d bytes", some, r.bytes)
 	}
 	r = fail()
 	r.Resume()
-	if some := r.Take(100, 0); some != nil || r.bytes != 0 {
+	if some := r.TakeDue(100, 0); some != nil || r.bytes != 0 {
 		t.Errorf("after their end: %+v, %d bytes", some, r.bytes)
 	}
 }
@@ -139,7 +139,7 @@ func TestReturnsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		b := units(l, 100, 1)
 		b.Key = strings.Repeat("k", i)
-		r.Add(b)
+		r.AddReturn(b)
 	}
 	sum := int64(0)
 	for i := range r.waiting {
@@ -155,11 +155,11 @@ func TestReturnsAreBounded(t *testing.T) {
 		t.Error("there is room where there is none, or none where there is")
 	}
 	calls := 0
-	for some := r.Take(0, 0); some != nil; some = r.Take(0, 0) {
+	for some := r.TakeDue(0, 0); some != nil; some = r.TakeDue(0, 0) {
 		if calls++; len(some) > AtOnce {
 			t.Errorf("%d in one call", len(some))
 		}
-		r.Finish(some, 0, Unsent)
+		r.FinishCall(some, 0, Unsent)
 	}
 	if calls < 3 {
 		t.Errorf("%d calls", calls)
@@ -171,24 +171,24 @@ func TestPermitsKeepTheRestOfTheirName(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.Concurrency)
 	r := NewReturns(1<<20, func() {})
 	tb := NewTable(64<<20, r)
-	tag := tb.Tag("key", l)
-	g := tb.Shard(tag)
-	e := g.Add(tag, "key", l, 0, 0)
-	e.Add(Lot{ID: 7, Limit: l, Fetched: 9, Free: 5, Expiry: 100}, 2)
-	e.Add(Lot{ID: 8, Limit: l, Fetched: 2, Free: 2, Expiry: 100}, 2)
-	e.Cut(1, 2)
-	e.Cut(0, 2)
-	if len(e.Lots()) != 1 || e.Lots()[0].Fetched != 7 || e.Free() != 3 {
+	tag := tb.TagForKey("key", l)
+	g := tb.ShardOfTag(tag)
+	e := g.AddEntry(tag, "key", l, 0, 0)
+	e.AdoptLot(Lot{ID: 7, Limit: l, Fetched: 9, Free: 5, Expiry: 100}, 2)
+	e.AdoptLot(Lot{ID: 8, Limit: l, Fetched: 2, Free: 2, Expiry: 100}, 2)
+	e.CutPermits(1, 2)
+	e.CutPermits(0, 2)
+	if len(e.Lots()) != 1 || e.Lots()[0].Fetched != 7 || e.FreeUnits() != 3 {
 		t.Errorf("%+v", e.Lots())
 	}
 	e.Lots()[0].Closed = true
-	if left, ok := e.Draw(1, 0, nil); left != -1 || ok {
+	if left, ok := e.DrawUnits(1, 0, nil); left != -1 || ok {
 		t.Error("drawn from a lot that is closed")
 	}
-	g.Drop(e)
+	g.DropEntry(e)
 	got := ""
-	for _, b := range r.Take(0, 0) {
-		got += fmt.Sprintln(b.ID, b.Free, b.Rest, b.Op().Verb)
+	for _, b := range r.TakeDue(0, 0) {
+		got += fmt.Sprintln(b.ID, b.Free, b.Rest, b.BuildOp().Verb)
 	}
 	if want := "8 2 0 refund\n7 2 7 spend\n7 3 4 spend\n"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

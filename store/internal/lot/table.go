@@ -69,51 +69,51 @@ func (g *Shard) makeRoom() {
 	}
 }
 
-// Tag returns what stands for a key under a limit, and those that share its counters.
+// TagForKey returns what stands for a key under a limit, and those that share its counters.
 // It is never zero.
-func (t *Table) Tag(key string, l *weir.Limit) uint64 {
+func (t *Table) TagForKey(key string, l *weir.Limit) uint64 {
 	if t.Hash != nil {
 		return t.Hash(key, l)
 	}
 	return max(maphash.String(t.seed, key)^l.ID(), 1)
 }
 
-// Shard returns the shard of a tag. It must be locked while its entries are in use.
-func (t *Table) Shard(tag uint64) *Shard { return &t.shards[tag%shards] }
+// ShardOfTag returns the shard of a tag. It must be locked while its entries are in use.
+func (t *Table) ShardOfTag(tag uint64) *Shard { return &t.shards[tag%shards] }
 
-// Get returns the entry of a key, nil if there is none. Requires: the lock.
-func (g *Shard) Get(tag uint64, key string) *Entry {
+// GetEntry returns the entry of a key, nil if there is none. Requires: the lock.
+func (g *Shard) GetEntry(tag uint64, key string) *Entry {
 	if e := g.all[tag]; e != nil && e.key == key {
 		return e
 	}
 	return nil
 }
 
-// Find locks the shard of a key and returns it with the tag and the entry, nil if there is
+// LockEntry locks the shard of a key and returns it with the tag and the entry, nil if there is
 // none.
-func (t *Table) Find(key string, l *weir.Limit) (tag uint64, g *Shard, e *Entry) {
-	tag = t.Tag(key, l)
-	g = t.Shard(tag)
+func (t *Table) LockEntry(key string, l *weir.Limit) (tag uint64, g *Shard, e *Entry) {
+	tag = t.TagForKey(key, l)
+	g = t.ShardOfTag(tag)
 	g.Lock()
-	return tag, g, g.Get(tag, key)
+	return tag, g, g.GetEntry(tag, key)
 }
 
-// Add returns the entry of a key, made if need be, of which a decider keeps extra bytes.
+// AddEntry returns the entry of a key, made if need be, of which a decider keeps extra bytes.
 // It is nil if there is no room, or another key has the tag. Requires: the lock.
-func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now clock.Node) *Entry {
+func (g *Shard) AddEntry(tag uint64, key string, l *weir.Limit, extra int64, now clock.Node) *Entry {
 	if g.all[tag] != nil {
-		return g.Get(tag, key)
+		return g.GetEntry(tag, key)
 	}
 	if g.all == nil {
 		g.makeRoom()
 	}
 	size := entryBytes + int64(len(key)) + extra
 	for g.bytes+size > g.table.max {
-		last := g.oldest()
+		last := g.oldestEntry()
 		if last == nil || !g.table.mayLeave(last) {
 			return nil
 		}
-		g.Drop(last)
+		g.DropEntry(last)
 	}
 	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, size: size, returns: g.table.returns}
 	e.prev, e.next, e.lots = e, e, e.space[:0]
@@ -121,23 +121,23 @@ func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now cloc
 		g.table.used.Or(1 << (tag % shards))
 	}
 	g.bytes += size
-	g.Keep(e, 0, now)
+	g.KeepEntry(e, 0, now)
 	return e
 }
 
-// Touch notes that an entry is used at now. Requires: the lock.
-func (g *Shard) Touch(e *Entry, now clock.Node) {
+// TouchEntry notes that an entry is used at now. Requires: the lock.
+func (g *Shard) TouchEntry(e *Entry, now clock.Node) {
 	if int64(now-e.used) >= max(touchEvery, e.life/touchesALife) {
-		g.Keep(e, e.life, now)
+		g.KeepEntry(e, e.life, now)
 	}
 }
 
 // CountDraw notes that an entry has decided. Requires: the lock.
 func (g *Shard) CountDraw() { g.drawn++ }
 
-// Keep has an entry stay while it is idle for less than life microseconds, from now on.
+// KeepEntry has an entry stay while it is idle for less than life microseconds, from now on.
 // Requires: the lock.
-func (g *Shard) Keep(e *Entry, life int64, now clock.Node) {
+func (g *Shard) KeepEntry(e *Entry, life int64, now clock.Node) {
 	e.prev.next, e.next.prev = e.next, e.prev
 	e.used, e.life = now, life
 	root := &g.roots[min(bits.Len64(uint64(e.life/1e6)), lives-1)]
@@ -145,8 +145,8 @@ func (g *Shard) Keep(e *Entry, life int64, now clock.Node) {
 	e.next.prev, root.next = e, e
 }
 
-// Grow has an entry take so many bytes more, if there is room. Requires: the lock.
-func (g *Shard) Grow(e *Entry, bytes int64) bool {
+// GrowEntry has an entry take so many bytes more, if there is room. Requires: the lock.
+func (g *Shard) GrowEntry(e *Entry, bytes int64) bool {
 	if g.bytes+bytes > g.table.max {
 		return false
 	}
@@ -154,8 +154,8 @@ func (g *Shard) Grow(e *Entry, bytes int64) bool {
 	return true
 }
 
-// oldest returns the entry that was used longest ago, nil if there is none.
-func (g *Shard) oldest() (e *Entry) {
+// oldestEntry returns the entry that was used longest ago, nil if there is none.
+func (g *Shard) oldestEntry() (e *Entry) {
 	for i := range g.roots {
 		if last := g.roots[i].prev; last != &g.roots[i] && (e == nil || last.used < e.used) {
 			e = last
@@ -169,8 +169,8 @@ func (t *Table) mayLeave(e *Entry) bool {
 	return e.Flight == nil && !e.Pinned && t.returns.HasRoom(len(e.lots), e.key)
 }
 
-// Drop forgets an entry and surrenders what it holds. Requires: the lock.
-func (g *Shard) Drop(e *Entry) {
+// DropEntry forgets an entry and surrenders what it holds. Requires: the lock.
+func (g *Shard) DropEntry(e *Entry) {
 	for len(e.lots) > 0 {
 		e.surrender(len(e.lots) - 1)
 	}
@@ -179,32 +179,32 @@ func (g *Shard) Drop(e *Entry) {
 	g.bytes -= e.size
 }
 
-// Forget drops what is held and known of a key whose count the store is told to forget.
+// ForgetKey drops what is held and known of a key whose count the store is told to forget.
 // Nothing is returned of it: it was of the old count. It reports whether anything was held.
 // If a flight is under way, which may bring more of the old count, nothing is dropped.
-func (t *Table) Forget(key string, l *weir.Limit) (held bool, f *Flight) {
-	_, g, e := t.Find(key, l)
+func (t *Table) ForgetKey(key string, l *weir.Limit) (held bool, f *Flight) {
+	_, g, e := t.LockEntry(key, l)
 	defer g.Unlock()
 	if e != nil {
 		if e.Flight != nil {
 			return false, e.Flight
 		}
-		held = e.Pinned || e.Free() > 0
+		held = e.Pinned || e.FreeUnits() > 0
 		e.lots = slices.DeleteFunc(e.lots, func(a Lot) bool { return a.Limit.ID() == l.ID() })
-		g.Drop(e)
+		g.DropEntry(e)
 	}
 	return t.returns.discard(key, l) || held, nil
 }
 
-// Undo gives back what a draw has noted: to the lots that it came from, or as returns if
+// UndoDraw gives back what a draw has noted: to the lots that it came from, or as returns if
 // they are no longer held.
-func (t *Table) Undo(h *Hold, now clock.Node) {
-	g := t.Shard(h.tag)
+func (t *Table) UndoDraw(h *Hold, now clock.Node) {
+	g := t.ShardOfTag(h.tag)
 	g.Lock()
 	defer g.Unlock()
-	e := g.Get(h.tag, h.key)
+	e := g.GetEntry(h.tag, h.key)
 	for i := range h.Parts {
-		if p := &h.Parts[i]; e == nil || !e.Refund(p.Limit, p.Free, p.ID, now) {
+		if p := &h.Parts[i]; e == nil || !e.PutBack(p.Limit, p.Free, p.ID, now) {
 			t.returns.Surrender(h.key, p)
 		}
 	}
@@ -217,11 +217,11 @@ type Idler interface {
 	Idle(e *Entry, now clock.Node)
 }
 
-// Sweep drops the entries that have been idle for their life at now.
-func (t *Table) Sweep(now clock.Node) {
+// SweepIdle drops the entries that have been idle for their life at now.
+func (t *Table) SweepIdle(now clock.Node) {
 	for rest := t.used.Load(); rest != 0; rest &= rest - 1 {
 		g := &t.shards[bits.TrailingZeros64(rest)]
-		g.sweep(func(e *Entry) bool {
+		g.sweepEntries(func(e *Entry) bool {
 			if int64(now-e.used) < e.life {
 				return false
 			}
@@ -231,9 +231,9 @@ func (t *Table) Sweep(now clock.Node) {
 			}
 			switch {
 			case t.mayLeave(e):
-				g.Drop(e)
+				g.DropEntry(e)
 			case ok:
-				g.Keep(e, e.life, now) // it must not hide those behind it
+				g.KeepEntry(e, e.life, now) // it must not hide those behind it
 			default:
 				return false
 			}
@@ -242,22 +242,22 @@ func (t *Table) Sweep(now clock.Node) {
 	}
 }
 
-// Drain drops all entries, shard by shard, and calls each after every one, to send what
+// DrainEntries drops all entries, shard by shard, and calls each after every one, to send what
 // was surrendered before there is no room for it.
-func (t *Table) Drain(each func()) {
+func (t *Table) DrainEntries(each func()) {
 	for i := range t.shards {
 		g := &t.shards[i]
-		g.sweep(func(e *Entry) bool {
-			g.Drop(e)
+		g.sweepEntries(func(e *Entry) bool {
+			g.DropEntry(e)
 			return true
 		})
 		each()
 	}
 }
 
-// sweep calls leave of the entries of each order of use, the one that is idle longest
+// sweepEntries calls leave of the entries of each order of use, the one that is idle longest
 // first, until it reports that one has stayed where it was.
-func (g *Shard) sweep(leave func(e *Entry) bool) {
+func (g *Shard) sweepEntries(leave func(e *Entry) bool) {
 	g.Lock()
 	defer g.Unlock()
 	for i := 0; i < lives && len(g.all) > 0; i++ {
@@ -266,8 +266,8 @@ func (g *Shard) sweep(leave func(e *Entry) bool) {
 	}
 }
 
-// Drawn returns how many decisions were made by what entries held, so far.
-func (t *Table) Drawn() (n uint64) {
+// CountDrawn returns how many decisions were made by what entries held, so far.
+func (t *Table) CountDrawn() (n uint64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.Lock()
@@ -277,16 +277,16 @@ func (t *Table) Drawn() (n uint64) {
 	return n
 }
 
-// Held returns how many keys have an entry, the free units of all, slack not, and their
+// CountHeld returns how many keys have an entry, the free units of all, slack not, and their
 // memory.
-func (t *Table) Held() (keys int, units, bytes int64) {
+func (t *Table) CountHeld() (keys int, units, bytes int64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.Lock()
 		keys, bytes = keys+len(g.all), bytes+g.bytes
 		for _, e := range g.all {
 			if !e.hasSlack() {
-				units += e.Free()
+				units += e.FreeUnits()
 			}
 		}
 		g.Unlock()

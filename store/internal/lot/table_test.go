@@ -34,7 +34,7 @@ func FuzzTable(f *testing.F) {
 		tb := NewTable(64<<20, NewReturns(1<<20, func() {}))
 		var keys []string // all of one shard
 		for i := 0; len(keys) < 12; i++ {
-			if key := fmt.Sprint(strings.Repeat("k", i%5), i); tb.Tag(key, l)%shards == 5 {
+			if key := fmt.Sprint(strings.Repeat("k", i%5), i); tb.TagForKey(key, l)%shards == 5 {
 				keys = append(keys, key)
 			}
 		}
@@ -52,10 +52,10 @@ func FuzzTable(f *testing.F) {
 		for step := range 400 {
 			now += clock.Node(1 + r.Int64N(100_000))
 			key := keys[r.IntN(len(keys))]
-			tag, i := tb.Tag(key, l), find(key)
+			tag, i := tb.TagForKey(key, l), find(key)
 			switch r.IntN(6) {
 			case 0, 1:
-				e := g.Add(tag, key, l, 0, now)
+				e := g.AddEntry(tag, key, l, 0, now)
 				for room := int64(len(key)) + entryBytes; i < 0 && bytes()+room > tb.max && !list[0].pinned; {
 					list = list[1:]
 				}
@@ -67,23 +67,23 @@ func FuzzTable(f *testing.F) {
 					list = append(list, &model{key: key, used: now})
 				}
 			case 2:
-				if e := g.Get(tag, key); e != nil {
+				if e := g.GetEntry(tag, key); e != nil {
 					life := r.Int64N(300_000) << r.IntN(10)
-					g.Keep(e, life, now)
+					g.KeepEntry(e, life, now)
 					m := list[i]
 					list = append(slices.Delete(list, i, i+1), m)
 					m.used, m.life = now, life
 				}
 			case 3:
-				if e := g.Get(tag, key); e != nil {
-					g.Touch(e, now)
+				if e := g.GetEntry(tag, key); e != nil {
+					g.TouchEntry(e, now)
 					if m := list[i]; int64(now-m.used) >= max(4000, m.life/32) {
 						list = append(slices.Delete(list, i, i+1), m)
 						m.used = now
 					}
 				}
 			case 4:
-				if e := g.Get(tag, key); e != nil {
+				if e := g.GetEntry(tag, key); e != nil {
 					list[i].pinned = r.IntN(4) == 0
 					e.Pinned = list[i].pinned
 				}
@@ -91,7 +91,7 @@ func FuzzTable(f *testing.F) {
 				if r.IntN(4) > 0 {
 					continue
 				}
-				tb.Sweep(now)
+				tb.SweepIdle(now)
 				// Of each order of use those before the first that stays.
 				stays := [lives]bool{}
 				list = slices.DeleteFunc(list, func(m *model) bool {
@@ -104,14 +104,14 @@ func FuzzTable(f *testing.F) {
 				})
 			}
 			for _, key := range keys {
-				if e := g.Get(tb.Tag(key, l), key); (e != nil) != (find(key) >= 0) {
+				if e := g.GetEntry(tb.TagForKey(key, l), key); (e != nil) != (find(key) >= 0) {
 					t.Fatalf("step %d: %q is there: %v", step, key, e != nil)
 				}
 			}
 			if g.bytes != bytes() || g.bytes > tb.max {
 				t.Fatalf("step %d: %d bytes, want %d of %d", step, g.bytes, bytes(), tb.max)
 			}
-			if n, _, _ := tb.Held(); n != len(list) {
+			if n, _, _ := tb.CountHeld(); n != len(list) {
 				t.Fatalf("step %d: %d keys, want %d", step, n, len(list))
 			}
 		}
@@ -124,8 +124,8 @@ func TestTableIsBoundedAndLosesNothing(t *testing.T) {
 	sent := uint64(0)
 	var back *Returns
 	send := func() {
-		for some := back.Take(0, 0); some != nil; some = back.Take(0, 0) {
-			back.Finish(some, 0, Accepted)
+		for some := back.TakeDue(0, 0); some != nil; some = back.TakeDue(0, 0) {
+			back.FinishCall(some, 0, Accepted)
 			sent += uint64(len(some))
 		}
 	}
@@ -135,26 +135,26 @@ func TestTableIsBoundedAndLosesNothing(t *testing.T) {
 	refused := 0
 	for i := range keys {
 		key := fmt.Sprint("key ", i)
-		g := tb.Shard(tb.Tag(key, l))
+		g := tb.ShardOfTag(tb.TagForKey(key, l))
 		g.Lock()
-		e := g.Add(tb.Tag(key, l), key, l, 100, clock.Node(i))
+		e := g.AddEntry(tb.TagForKey(key, l), key, l, 100, clock.Node(i))
 		if e == nil {
 			refused++
 		} else {
-			e.Add(Lot{ID: 1, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
+			e.AdoptLot(Lot{ID: 1, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
 		}
 		g.Unlock()
 		if i%400 == 0 {
 			send()
 		}
 	}
-	n, units, held := tb.Held()
+	n, units, held := tb.CountHeld()
 	if n > 1<<20/350 || n < 1000 || units != int64(n)*3 || held > 1<<20 || held < int64(n)*100 {
 		t.Errorf("%d keys with %d units are held in %d bytes of a megabyte", n, units, held)
 	}
 	send()
-	tb.Drain(send)
-	if n, _, bytes := tb.Held(); n != 0 || bytes != 0 || back.Stranded.Load() != 0 || sent != uint64(keys-refused) || back.Returned.Load() != sent*3 || refused == 0 {
+	tb.DrainEntries(send)
+	if n, _, bytes := tb.CountHeld(); n != 0 || bytes != 0 || back.Stranded.Load() != 0 || sent != uint64(keys-refused) || back.Returned.Load() != sent*3 || refused == 0 {
 		t.Errorf("%d keys are left, %d were given back of %d, %d were refused", n, sent, keys-refused, refused)
 	}
 	for i := range tb.shards {
@@ -168,14 +168,14 @@ func TestTableIsBoundedAndLosesNothing(t *testing.T) {
 func TestTagsMayCollide(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
 	tb := NewTable(1<<20, NewReturns(1<<20, func() {}))
-	g := tb.Shard(7)
-	if e := g.Add(7, "a", l, 0, 0); e == nil || g.Get(7, "a") != e || g.Add(7, "a", l, 0, 0) != e {
+	g := tb.ShardOfTag(7)
+	if e := g.AddEntry(7, "a", l, 0, 0); e == nil || g.GetEntry(7, "a") != e || g.AddEntry(7, "a", l, 0, 0) != e {
 		t.Error("an entry is not found again")
 	}
-	if g.Get(7, "b") != nil || g.Add(7, "b", l, 0, 0) != nil {
+	if g.GetEntry(7, "b") != nil || g.AddEntry(7, "b", l, 0, 0) != nil {
 		t.Error("another key got the entry")
 	}
-	if tb.Tag("a", l) == tb.Tag("a", named(t, "other", 100, algorithm.FixedWindow)) {
+	if tb.TagForKey("a", l) == tb.TagForKey("a", named(t, "other", 100, algorithm.FixedWindow)) {
 		t.Error("the counters of two limits have one tag")
 	}
 }
@@ -183,41 +183,41 @@ func TestTagsMayCollide(t *testing.T) {
 // An entry with a call under way stays, also when it is idle.
 func TestEntryWithAFlightStays(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Launch(t.Context(), func(func()) bool { return true }, nil)
-	b.Add(b.lot(100, 4, 1000), 2)
-	b.Sweep(clock.Never)
+	b.LaunchFlight(t.Context(), func(func()) bool { return true }, nil)
+	b.AdoptLot(b.lot(100, 4, 1000), 2)
+	b.SweepIdle(clock.Never)
 	b.took()
-	if b.Flight = nil; b.Shard(b.tag).Get(b.tag, "key") != b.Entry {
+	if b.Flight = nil; b.ShardOfTag(b.tag).GetEntry(b.tag, "key") != b.Entry {
 		t.Fatal("it has left")
 	}
 	b.back.max = 10
-	b.Sweep(clock.Never)
-	if b.Shard(b.tag).Get(b.tag, "key") != b.Entry {
+	b.SweepIdle(clock.Never)
+	if b.ShardOfTag(b.tag).GetEntry(b.tag, "key") != b.Entry {
 		t.Fatal("it has left though there is no room for what it holds")
 	}
 	b.back.max = 1 << 20
-	b.Sweep(clock.Never)
+	b.SweepIdle(clock.Never)
 	b.took(b.lot(100, 4, 0))
 }
 
 // What is forgotten is gone, and not given back; a flight is waited for first.
 func TestForgottenKeyGivesNothingBack(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 4, 1000), 2)
-	b.Launch(t.Context(), func(func()) bool { return true }, nil)
-	if held, f := b.Forget("key", b.limit); held || f != b.Flight || b.Free() != 4 {
+	b.AdoptLot(b.lot(100, 4, 1000), 2)
+	b.LaunchFlight(t.Context(), func(func()) bool { return true }, nil)
+	if held, f := b.ForgetKey("key", b.limit); held || f != b.Flight || b.FreeUnits() != 4 {
 		t.Error("it was forgotten before its flight has landed")
 	}
 	b.Flight = nil
-	b.back.Add(Return{Key: "key", Lot: b.lot(90, 2, 0)})
-	b.back.Add(Return{Key: "other", Lot: b.lot(90, 2, 0)})
-	if held, f := b.Forget("key", b.limit); !held || f != nil {
+	b.back.AddReturn(Return{Key: "key", Lot: b.lot(90, 2, 0)})
+	b.back.AddReturn(Return{Key: "other", Lot: b.lot(90, 2, 0)})
+	if held, f := b.ForgetKey("key", b.limit); !held || f != nil {
 		t.Error("nothing was held")
 	}
-	if held, _ := b.Forget("key", b.limit); held || b.Shard(b.tag).Get(b.tag, "key") != nil {
+	if held, _ := b.ForgetKey("key", b.limit); held || b.ShardOfTag(b.tag).GetEntry(b.tag, "key") != nil {
 		t.Error("something is still held")
 	}
-	if some := b.back.Take(0, 0); len(some) != 1 || some[0].Key != "other" || b.back.bytes != 0 {
+	if some := b.back.TakeDue(0, 0); len(some) != 1 || some[0].Key != "other" || b.back.bytes != 0 {
 		t.Errorf("%+v are given back", some)
 	}
 }
@@ -225,21 +225,21 @@ func TestForgottenKeyGivesNothingBack(t *testing.T) {
 // A decision by what is held takes one lock, once, and no memory.
 func TestWarmDrawAllocatesNothing(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Add(b.lot(100, 1_000_000, clock.Never), 2)
+	b.AdoptLot(b.lot(100, 1_000_000, clock.Never), 2)
 	h, now := &Hold{Parts: make([]Lot, 0, 2)}, clock.Node(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		now += 5000
-		tag := b.Tag("key", b.limit)
-		g := b.Shard(tag)
+		tag := b.TagForKey("key", b.limit)
+		g := b.ShardOfTag(tag)
 		g.Lock()
-		e := g.Get(tag, "key")
-		g.Touch(e, now)
-		e.Draw(1, now, nil)
-		if _, ok := e.Draw(1, now, h); !ok {
+		e := g.GetEntry(tag, "key")
+		g.TouchEntry(e, now)
+		e.DrawUnits(1, now, nil)
+		if _, ok := e.DrawUnits(1, now, h); !ok {
 			t.Fatal("not drawn")
 		}
 		g.Unlock()
-		b.Undo(h, now)
+		b.UndoDraw(h, now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -255,20 +255,20 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 			r := rand.New(rand.NewPCG(i, 3))
 			for n := range 2000 {
 				key := fmt.Sprint(r.IntN(500))
-				tag := tb.Tag(key, l)
-				g := tb.Shard(tag)
+				tag := tb.TagForKey(key, l)
+				g := tb.ShardOfTag(tag)
 				var h Hold
 				g.Lock()
-				if e := g.Add(tag, key, l, 0, clock.Node(n)); e != nil {
-					e.Add(Lot{ID: 1 << 50, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
-					e.Draw(2, clock.Node(n), &h)
+				if e := g.AddEntry(tag, key, l, 0, clock.Node(n)); e != nil {
+					e.AdoptLot(Lot{ID: 1 << 50, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
+					e.DrawUnits(2, clock.Node(n), &h)
 				}
 				g.Unlock()
-				tb.Undo(&h, clock.Node(n))
+				tb.UndoDraw(&h, clock.Node(n))
 				if n%100 == 0 {
-					tb.Sweep(clock.Node(n))
-					back.Finish(back.Take(0, 0), 0, Unknown)
-					tb.Held()
+					tb.SweepIdle(clock.Node(n))
+					back.FinishCall(back.TakeDue(0, 0), 0, Unknown)
+					tb.CountHeld()
 				}
 			}
 		})
@@ -291,15 +291,15 @@ func TestIdleEntriesMayStay(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
 	tb := NewTable(64<<20, NewReturns(1<<20, func() {}))
 	g := &tb.shards[0]
-	first, second := g.Add(64, "first", l, 0, 0), g.Add(128, "second", l, 0, 1)
+	first, second := g.AddEntry(64, "first", l, 0, 0), g.AddEntry(128, "second", l, 0, 1)
 	s := &staying{left: 3}
 	first.State, first.Pinned = s, true
-	g.Keep(first, 100, 0)
-	g.Keep(second, 100, 1)
+	g.KeepEntry(first, 100, 0)
+	g.KeepEntry(second, 100, 1)
 	for i, want := range []string{"2 0", "1 1", "1 2", "0 3"} {
 		now := clockNode(int64(i) * 101)
-		tb.Sweep(now)
-		tb.Sweep(now)
+		tb.SweepIdle(now)
+		tb.SweepIdle(now)
 		if got := fmt.Sprint(len(g.all), " ", s.idle); got != want {
 			t.Errorf("at %d: %s, want %s", now, got, want)
 		}
@@ -311,15 +311,15 @@ func TestEntriesGrowWithinTheirBytes(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
 	tb := NewTable(64*2000, NewReturns(1<<20, func() {}))
 	g := &tb.shards[0]
-	e := g.Add(64, "key", l, 0, 0)
+	e := g.AddEntry(64, "key", l, 0, 0)
 	n := int64(0)
-	for g.Grow(e, 100) {
+	for g.GrowEntry(e, 100) {
 		n += 100
 	}
 	if want := (2000 - entryBytes - 3) / 100 * 100; n != want {
 		t.Errorf("grew by %d, want %d", n, want)
 	}
-	if g.Drop(e); g.bytes != 0 {
+	if g.DropEntry(e); g.bytes != 0 {
 		t.Errorf("%d bytes are taken by nothing", g.bytes)
 	}
 }

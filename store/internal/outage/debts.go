@@ -42,8 +42,8 @@ type debt struct {
 	ended       bool
 }
 
-// Debts returns how many keys owe something, or will.
-func (u *Outage) Debts() int {
+// CountDebts returns how many keys owe something, or will.
+func (u *Outage) CountDebts() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.debts)
@@ -51,16 +51,16 @@ func (u *Outage) Debts() int {
 
 // Owes reports whether the key of an op owes something, or will.
 func (u *Outage) Owes(o *weir.Op) bool {
-	tag := u.Table.Tag(o.Key, o.Limit)
+	tag := u.Table.TagForKey(o.Key, o.Limit)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.debts[tag] != nil
 }
 
-// open returns the debt of a key, its share set up, and what is owed. The decision must
+// openDebt returns the debt of a key, its share set up, and what is owed. The decision must
 // release it. It is nil if there is no room for it, or o gives units back and none is owed.
-func (u *Outage) open(o *weir.Op, share *weir.Limit, parts int64) (d *debt, owed int64, err error) {
-	tag, size := u.Table.Tag(o.Key, o.Limit), int64(len(o.Key))+debtBytes
+func (u *Outage) openDebt(o *weir.Op, share *weir.Limit, parts int64) (d *debt, owed int64, err error) {
+	tag, size := u.Table.TagForKey(o.Key, o.Limit), int64(len(o.Key))+debtBytes
 	u.mu.Lock()
 	if d = u.debts[tag]; d == nil {
 		if o.Verb == weir.Refund || u.bytes+size > u.max {
@@ -77,23 +77,23 @@ func (u *Outage) open(o *weir.Op, share *weir.Limit, parts int64) (d *debt, owed
 	d.users++
 	owed = d.owed
 	u.mu.Unlock()
-	d.begin.Do(func() { d.failed = u.seed(d, o, share, parts) })
+	d.begin.Do(func() { d.failed = u.seedShare(d, o, share, parts) })
 	return d, owed, d.failed
 }
 
-// seed charges a new share with its part of what was last known to be gone.
-func (u *Outage) seed(d *debt, o *weir.Op, share *weir.Limit, parts int64) error {
-	remaining, known := u.Refusals.Known(d.tag, o.Limit, u.Clock.Now())
+// seedShare charges a new share with its part of what was last known to be gone.
+func (u *Outage) seedShare(d *debt, o *weir.Op, share *weir.Limit, parts int64) error {
+	remaining, known := u.Refusals.KnownRemaining(d.tag, o.Limit, u.Clock.Now())
 	if gone := share.Burst - min(remaining/parts, share.Burst); known && gone > 0 {
-		u.change(d, 0, gone)
+		u.changeDebt(d, 0, gone)
 		return u.Local.Take(context.Background(), []weir.Op{{Key: o.Key, Limit: share, Cost: gone, Role: weir.Always, Verb: weir.Force}})
 	}
 	return nil
 }
 
-// change notes that so many more units are owed and taken of the share, or fewer, and
+// changeDebt notes that so many more units are owed and taken of the share, or fewer, and
 // returns how many of those were not owed.
-func (u *Outage) change(d *debt, owed, taken int64) (rest int64) {
+func (u *Outage) changeDebt(d *debt, owed, taken int64) (rest int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	d.taken += taken
@@ -102,11 +102,11 @@ func (u *Outage) change(d *debt, owed, taken int64) (rest int64) {
 	return rest
 }
 
-// Pay begins to charge the store with the debts of shards that answer, as costs that were
+// PayDebts begins to charge the store with the debts of shards that answer, as costs that were
 // incurred, and gives back the shares of those that end. It must not be called
 // concurrently. What cannot be charged is tried again by a later call. It tries each debt
 // once, and none that it has not begun with after a second; left is how many those are.
-func (u *Outage) Pay() (left int, err error) {
+func (u *Outage) PayDebts() (left int, err error) {
 	due := u.payable()
 	end := u.Clock.Now().Add(payFor)
 	for some := range slices.Chunk(due, atOnce) {
@@ -120,11 +120,11 @@ func (u *Outage) Pay() (left int, err error) {
 			if o, err := u.payment(d); err != nil {
 				return len(due), err
 			} else if o.Cost > 0 {
-				u.delay(d, clock.Never)
+				u.delayDebt(d, clock.Never)
 				calls, paid = append(calls, []weir.Op{o}), append(paid, d)
 			}
 		}
-		u.Once(calls, func(i int, sent clock.Node, err error) { u.finish(paid[i], &calls[i][0], sent, err) })
+		u.Once(calls, func(i int, sent clock.Node, err error) { u.finishPayment(paid[i], &calls[i][0], sent, err) })
 	}
 	return 0, nil
 }
@@ -150,7 +150,7 @@ func (u *Outage) payable() (due []*debt) {
 // zero too where a decision came between.
 func (u *Outage) payment(d *debt) (weir.Op, error) {
 	if u.IsOpen(d.key) {
-		u.delay(d, u.Clock.Now().Add(retryAfter))
+		u.delayDebt(d, u.Clock.Now().Add(retryAfter))
 		return weir.Op{}, nil
 	}
 	u.mu.Lock()
@@ -179,32 +179,32 @@ func (u *Outage) payment(d *debt) (weir.Op, error) {
 	return o, u.Local.Take(context.Background(), look)
 }
 
-// finish ends the payment of a debt, which was answered if err is nil.
-func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) {
-	u.delay(d, u.Clock.Now().Add(retryAfter))
+// finishPayment ends the payment of a debt, which was answered if err is nil.
+func (u *Outage) finishPayment(d *debt, o *weir.Op, sent clock.Node, err error) {
+	u.delayDebt(d, u.Clock.Now().Add(retryAfter))
 	switch {
 	case err == nil:
 		u.Paid.Add(uint64(o.Cost))
 		// A share that is set up next begins with what is left now.
-		u.Refusals.Learn(d.tag, o.Limit, o.Cost, sent, o.Decision, 0)
-		if rest := u.change(d, -o.Cost, 0); rest > 0 { // it was given back while it was paid
+		u.Refusals.LearnAnswer(d.tag, o.Limit, o.Cost, sent, o.Decision, 0)
+		if rest := u.changeDebt(d, -o.Cost, 0); rest > 0 { // it was given back while it was paid
 			back := o.Undo(rest)
 			u.returnUnits(&back, rest, false)
 		}
 	case errors.Is(err, transport.ErrLate) && transport.MayRun(err):
-		lost := o.Cost - u.change(d, -o.Cost, 0)
-		u.change(d, 0, -lost)
+		lost := o.Cost - u.changeDebt(d, -o.Cost, 0)
+		u.changeDebt(d, 0, -lost)
 		u.Lost.Add(uint64(lost))
 	default:
 		return
 	}
 	if o, err := u.payment(d); err != nil || o.Cost > 0 { // else it has ended
-		u.delay(d, 0)
+		u.delayDebt(d, 0)
 	}
 }
 
-// delay has a debt tried again from an instant on.
-func (u *Outage) delay(d *debt, until clock.Node) {
+// delayDebt has a debt tried again from an instant on.
+func (u *Outage) delayDebt(d *debt, until clock.Node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	d.due = until

@@ -25,7 +25,7 @@ func TestLostUnitsStayUsedInEveryLaterOutage(t *testing.T) {
 	}
 	outage(30, dropped)
 	for range 3 {
-		if outage(5, answered); w.used("a", l) != 30 || w.Debts() != 0 {
+		if outage(5, answered); w.used("a", l) != 30 || w.CountDebts() != 0 {
 			t.Errorf("%d of the share are used, 30 are lost", w.used("a", l))
 		}
 	}
@@ -49,13 +49,13 @@ func TestRefundWhileTheShareIsLookedAt(t *testing.T) {
 		w.after = after
 		w.ahead = func() {
 			back := []weir.Op{o.Undo(10)}
-			if err := w.Decide(context.Background(), back, errOpen); err != nil || !back[0].Charged {
+			if err := w.DecideOps(context.Background(), back, errOpen); err != nil || !back[0].Charged {
 				t.Fatal(back, err)
 			}
 		}
 		w.pay()
-		if w.pay(); w.ahead != nil || w.charged["a"] != 20 || w.returned() != 0 || w.used("a", l) != 0 || w.Debts() != 0 {
-			t.Errorf("%d of 20 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.Debts())
+		if w.pay(); w.ahead != nil || w.charged["a"] != 20 || w.returned() != 0 || w.used("a", l) != 0 || w.CountDebts() != 0 {
+			t.Errorf("%d of 20 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.CountDebts())
 		}
 	}
 }
@@ -70,8 +70,8 @@ func TestLoweredLimitKeepsTheDebt(t *testing.T) {
 		t.Error("81 of 30 passed")
 	}
 	w.down['a'] = false
-	if w.pay(); w.charged["a"] != 80 || w.counted("a", l) != 80 || w.used("a", l) != 0 || w.Debts() != 0 {
-		t.Errorf("%d of 80 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.Debts())
+	if w.pay(); w.charged["a"] != 80 || w.counted("a", l) != 80 || w.used("a", l) != 0 || w.CountDebts() != 0 {
+		t.Errorf("%d of 80 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.CountDebts())
 	}
 }
 
@@ -92,11 +92,11 @@ func TestRefundWhileTheNodesStoreIsFull(t *testing.T) {
 	w.down['a'] = true
 	o := w.spend("a", l, 30)
 	back := []weir.Op{o.Undo(10)}
-	if err := w.Decide(t.Context(), back, errOpen); err != nil || !back[0].Charged {
+	if err := w.DecideOps(t.Context(), back, errOpen); err != nil || !back[0].Charged {
 		t.Errorf("not given back: %v, %+v", err, back)
 	}
 	w.down['a'] = false
-	if w.pay(); w.charged["a"] != 20 || w.returned() != 0 || w.Debts() != 0 {
-		t.Errorf("%d of 20 charged, %d to be returned, %d debts", w.charged["a"], w.returned(), w.Debts())
+	if w.pay(); w.charged["a"] != 20 || w.returned() != 0 || w.CountDebts() != 0 {
+		t.Errorf("%d of 20 charged, %d to be returned, %d debts", w.charged["a"], w.returned(), w.CountDebts())
 	}
 }

@@ -27,7 +27,7 @@
 //   - A debt is made by the first decision by a share, which also sets that up: others
 //     wait for it. Decisions add what they admit. A debt with decisions under way is
 //     not paid, and stays.
-//   - [Outage.Pay] alone begins payments, and the end of one ends the debt. A payment without
+//   - [Outage.PayDebts] alone begins payments, and the end of one ends the debt. A payment without
 //     an answer is made again, and counts once, see transport.Repeater. When the store may
 //     have forgotten whether it was carried out it is lost: the share stays used by it.
 //   - A caller whose context has ended gets its own error: that says nothing of the
@@ -109,10 +109,10 @@ func NewTerms(l *weir.Limit, regions int) *Terms {
 	return &Terms{limit: l, policy: cmp.Or(l.Consistency.OnStoreError, params.OnErrorLocal), regions: int64(regions)}
 }
 
-// share returns one of so many parts of the limit. All of them have its rate and its
+// shareOfParts returns one of so many parts of the limit. All of them have its rate and its
 // burst, but for what is rounded up to a unit each; buckets and queues have the exact
 // rate: the same count in so many times the period.
-func (t *Terms) share(parts int64) (*weir.Limit, error) {
+func (t *Terms) shareOfParts(parts int64) (*weir.Limit, error) {
 	if s := t.last.Load(); s != nil && s.parts == parts {
 		return s.limit, nil
 	}

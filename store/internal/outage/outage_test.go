@@ -44,8 +44,8 @@ func TestEachPolicyDecides(t *testing.T) {
 				t.Errorf("%s: %+v", c.policy, g)
 			}
 		}
-		if passed != c.passes || w.Debts() != c.indebts || w.Degraded.Load() != 30 {
-			t.Errorf("%s: %d pass, %d debts", c.policy, passed, w.Debts())
+		if passed != c.passes || w.CountDebts() != c.indebts || w.Degraded.Load() != 30 {
+			t.Errorf("%s: %d pass, %d debts", c.policy, passed, w.CountDebts())
 		}
 	}
 }
@@ -59,15 +59,15 @@ func TestDeniedRequestChargesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	ops := []weir.Op{{Key: "a", Limit: local, Cost: 7}, {Key: "a", Limit: deny, Cost: 7}}
-	if err := w.Decide(context.Background(), ops, errOpen); err != nil {
+	if err := w.DecideOps(context.Background(), ops, errOpen); err != nil {
 		t.Fatal(err)
 	}
 	if weir.Fold(ops).Allowed() || ops[0].Charged || w.used("a", local) != 0 {
 		t.Errorf("%+v", ops)
 	}
 	// The debt that was begun ends.
-	if w.pay(); w.Debts() != 0 || w.calls != 0 {
-		t.Errorf("%d debts, %d calls", w.Debts(), w.calls)
+	if w.pay(); w.CountDebts() != 0 || w.calls != 0 {
+		t.Errorf("%d debts, %d calls", w.CountDebts(), w.calls)
 	}
 }
 
@@ -78,11 +78,11 @@ func TestEndOfTheCallerDecidesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
-	if err := w.Decide(ctx, ops, errGone); !errors.Is(err, context.Canceled) {
+	if err := w.DecideOps(ctx, ops, errGone); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if ops[0].Decision.Allowed() || w.Debts() != 0 || w.Degraded.Load() != 0 {
-		t.Errorf("%+v, %d debts, %d degraded", ops[0].Decision, w.Debts(), w.Degraded.Load())
+	if ops[0].Decision.Allowed() || w.CountDebts() != 0 || w.Degraded.Load() != 0 {
+		t.Errorf("%+v, %d debts, %d degraded", ops[0].Decision, w.CountDebts(), w.Degraded.Load())
 	}
 }
 
@@ -94,7 +94,7 @@ func TestAllowIsLocalWhereTheCallerLeft(t *testing.T) {
 	l, passed := daily(t, 100, params.OnErrorAllow), 0
 	for range 30 {
 		ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
-		if err := w.Decide(context.Background(), ops, errGone); err != nil {
+		if err := w.DecideOps(context.Background(), ops, errGone); err != nil {
 			t.Fatal(err)
 		}
 		if ops[0].Charged {
@@ -111,7 +111,7 @@ func TestWrongRequestsAreNotDecided(t *testing.T) {
 	l := daily(t, 100, params.OnErrorAllow)
 	for _, wrong := range []error{weir.ErrCost, weir.ErrNoLease, weir.ErrRefund, weir.ErrClosed} {
 		ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
-		if err := w.Decide(context.Background(), ops, &transport.Result{Outcome: transport.Rejected, Err: wrong}); !errors.Is(err, wrong) || ops[0].Decision.Allowed() {
+		if err := w.DecideOps(context.Background(), ops, &transport.Result{Outcome: transport.Rejected, Err: wrong}); !errors.Is(err, wrong) || ops[0].Decision.Allowed() {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
@@ -135,13 +135,13 @@ func TestShareIsHandedOutOnce(t *testing.T) {
 		use()
 		w.down['a'] = false
 		w.pay()
-		if passed != 100 || w.Debts() != 1 {
-			t.Fatalf("%d passed of 100, %d debts", passed, w.Debts())
+		if passed != 100 || w.CountDebts() != 1 {
+			t.Fatalf("%d passed of 100, %d debts", passed, w.CountDebts())
 		}
 	}
 	w.fate = func() fate { return answered }
-	if w.pay(); w.counted("a", l) != 100 || w.used("a", l) != 0 || w.Paid.Load() != 100 || w.Debts() != 0 {
-		t.Errorf("%d counted, %d of the share used, %d debts", w.counted("a", l), w.used("a", l), w.Debts())
+	if w.pay(); w.counted("a", l) != 100 || w.used("a", l) != 0 || w.Paid.Load() != 100 || w.CountDebts() != 0 {
+		t.Errorf("%d counted, %d of the share used, %d debts", w.counted("a", l), w.used("a", l), w.CountDebts())
 	}
 	w.down['a'] = true // what was counted is known
 	if use(); passed != 100 {
@@ -157,12 +157,12 @@ func TestDebtsOfAnOpenShardWait(t *testing.T) {
 	w.spend("a", l, 5)
 	w.spend("b", l, 7)
 	w.down['b'] = false
-	if w.pay(); w.calls != 1 || w.counted("b", l) != 7 || w.Debts() != 1 || w.used("a", l) != 5 {
-		t.Errorf("%d calls, %d debts", w.calls, w.Debts())
+	if w.pay(); w.calls != 1 || w.counted("b", l) != 7 || w.CountDebts() != 1 || w.used("a", l) != 5 {
+		t.Errorf("%d calls, %d debts", w.calls, w.CountDebts())
 	}
 	w.down['a'] = false
-	if w.pay(); w.counted("a", l) != 5 || w.Debts() != 0 {
-		t.Errorf("%d debts", w.Debts())
+	if w.pay(); w.counted("a", l) != 5 || w.CountDebts() != 0 {
+		t.Errorf("%d debts", w.CountDebts())
 	}
 }
 
@@ -182,13 +182,13 @@ func TestPayIsBoundedInTime(t *testing.T) {
 		once(calls, end)
 	}
 	for want := 100 - 2*atOnce; want > 0; want -= 2 * atOnce {
-		left, err := w.Pay()
-		if err != nil || left != want || w.Debts() != want {
-			t.Fatalf("%d left, %d debts, %v, want %d", left, w.Debts(), err, want)
+		left, err := w.PayDebts()
+		if err != nil || left != want || w.CountDebts() != want {
+			t.Fatalf("%d left, %d debts, %v, want %d", left, w.CountDebts(), err, want)
 		}
 	}
-	if left, err := w.Pay(); err != nil || left != 0 || w.Debts() != 0 || w.calls != 100 {
-		t.Errorf("%d left, %d debts, %d calls, %v", left, w.Debts(), w.calls, err)
+	if left, err := w.PayDebts(); err != nil || left != 0 || w.CountDebts() != 0 || w.calls != 100 {
+		t.Errorf("%d left, %d debts, %d calls, %v", left, w.CountDebts(), w.calls, err)
 	}
 }
 
@@ -201,8 +201,8 @@ func TestUnheardPaymentIsLost(t *testing.T) {
 		w.spend("a", l, 30)
 		w.down['a'] = false
 		w.fate = func() fate { return f }
-		if w.pay(); w.calls != 1 || w.Lost.Load() != 30 || w.Debts() != 0 || w.counted("a", l) != counted || w.used("a", l) != 30 {
-			t.Errorf("%d calls, %d lost, %d debts, %d used", w.calls, w.Lost.Load(), w.Debts(), w.used("a", l))
+		if w.pay(); w.calls != 1 || w.Lost.Load() != 30 || w.CountDebts() != 0 || w.counted("a", l) != counted || w.used("a", l) != 30 {
+			t.Errorf("%d calls, %d lost, %d debts, %d used", w.calls, w.Lost.Load(), w.CountDebts(), w.used("a", l))
 		}
 	}
 }
@@ -237,7 +237,7 @@ func TestWhatFlowedBackIsNotOwed(t *testing.T) {
 	w.spend("a2", l, 10)
 	w.now.Add(20_000_000)
 	w.down['a'] = false
-	if w.pay(); w.charged["a"] < 28 || w.charged["a"] > 31 || w.charged["a2"] != 0 || w.calls != 1 || w.Debts() != 0 {
+	if w.pay(); w.charged["a"] < 28 || w.charged["a"] > 31 || w.charged["a2"] != 0 || w.calls != 1 || w.CountDebts() != 0 {
 		t.Errorf("charged %v by %d calls", w.charged, w.calls)
 	}
 }
@@ -255,7 +255,7 @@ func TestRefundsLowerTheDebtFirst(t *testing.T) {
 		if sent {
 			result = errLate
 		}
-		if err := w.Decide(context.Background(), ops, result); err != nil || !ops[0].Decision.Allowed() {
+		if err := w.DecideOps(context.Background(), ops, result); err != nil || !ops[0].Decision.Allowed() {
 			t.Fatal(ops, err)
 		}
 		w.down['a'] = false
@@ -275,14 +275,14 @@ func TestRefusedRequestGivesNothingBack(t *testing.T) {
 	w := newWorld(t)
 	deny := daily(t, 50, params.OnErrorDeny)
 	ops := []weir.Op{{Key: "a", Limit: deny, Cost: 3, Verb: weir.Refund, Role: weir.Always}, {Key: "b", Limit: deny, Cost: 1}}
-	if err := w.Decide(context.Background(), ops, errOpen); err != nil {
+	if err := w.DecideOps(context.Background(), ops, errOpen); err != nil {
 		t.Fatal(err)
 	}
 	if ops[0].Charged || w.returned() != 0 {
 		t.Errorf("%+v", ops[0])
 	}
 	alone := ops[:1]
-	if err := w.Decide(context.Background(), alone, errOpen); err != nil || !ops[0].Charged || w.returned() != 3 {
+	if err := w.DecideOps(context.Background(), alone, errOpen); err != nil || !ops[0].Charged || w.returned() != 3 {
 		t.Errorf("%+v, %v", ops[0], err)
 	}
 }
@@ -299,8 +299,8 @@ func TestShareStaysWhileADecisionIsUnderWay(t *testing.T) {
 		w.pay()
 		w.pay()
 		w.down['a'] = true
-		if w.counted("a", l) != 0 || w.Debts() != 1 {
-			t.Errorf("%d counted, %d debts", w.counted("a", l), w.Debts())
+		if w.counted("a", l) != 0 || w.CountDebts() != 1 {
+			t.Errorf("%d counted, %d debts", w.counted("a", l), w.CountDebts())
 		}
 	}
 	w.down['a'] = true
@@ -308,8 +308,8 @@ func TestShareStaysWhileADecisionIsUnderWay(t *testing.T) {
 		t.Error("110 of 100 passed")
 	}
 	w.down['a'] = false
-	if w.pay(); w.used("a", l) != 0 || w.Debts() != 0 {
-		t.Errorf("%d used, %d debts", w.used("a", l), w.Debts())
+	if w.pay(); w.used("a", l) != 0 || w.CountDebts() != 0 {
+		t.Errorf("%d used, %d debts", w.used("a", l), w.CountDebts())
 	}
 }
 
@@ -342,7 +342,7 @@ func TestRefundDuringAPayment(t *testing.T) {
 	once := w.Once
 	w.Once = func(calls [][]weir.Op, end func(i int, sent clock.Node, err error)) {
 		back := []weir.Op{o.Undo(20)}
-		if err := w.Decide(context.Background(), back, errOpen); err != nil {
+		if err := w.DecideOps(context.Background(), back, errOpen); err != nil {
 			t.Fatal(err)
 		}
 		once(calls, end)
@@ -362,15 +362,15 @@ func TestPermitsOfRefusedRequestsAreReturned(t *testing.T) {
 	for err, want := range map[error]int{errLate: 1, errOpen: 0} {
 		w := newWorld(t)
 		ops := []weir.Op{{Key: "a", Limit: l, Cost: 2, ID: 77, NewLease: true}}
-		if failed := w.Decide(context.Background(), ops, err); failed != nil || ops[0].Decision.Allowed() {
+		if failed := w.DecideOps(context.Background(), ops, err); failed != nil || ops[0].Decision.Allowed() {
 			t.Fatal(ops, failed)
 		}
-		back := w.Returns.Take(0, 0)
+		back := w.Returns.TakeDue(0, 0)
 		if len(back) != want || want > 0 && (back[0].ID != 77 || back[0].Free != 2 || !back[0].Again) {
 			t.Errorf("%v: %+v", err, back)
 		}
 		release := []weir.Op{{Key: "a", Limit: l, Cost: 2, ID: 77, NewLease: true, Verb: weir.Refund}}
-		if failed := w.Decide(context.Background(), release, err); failed != nil || len(w.Returns.Take(0, 0)) != 1 {
+		if failed := w.DecideOps(context.Background(), release, err); failed != nil || len(w.Returns.TakeDue(0, 0)) != 1 {
 			t.Errorf("a release is not sent later: %v", failed)
 		}
 	}
@@ -386,12 +386,12 @@ func TestDebtsAreBounded(t *testing.T) {
 			t.Fatal("without room for a debt nothing passes")
 		}
 	}
-	if n := w.Debts(); n < 20 || int64(n)*(debtBytes+1000) > 1<<16 || w.Lost.Load() != uint64(3*(200-n)) {
+	if n := w.CountDebts(); n < 20 || int64(n)*(debtBytes+1000) > 1<<16 || w.Lost.Load() != uint64(3*(200-n)) {
 		t.Errorf("%d debts, %d units lost", n, w.Lost.Load())
 	}
 	w.down['a'] = false
-	if w.pay(); w.Debts() != 0 || w.bytes != 0 || w.calls == 0 {
-		t.Errorf("%d debts, %d bytes", w.Debts(), w.bytes)
+	if w.pay(); w.CountDebts() != 0 || w.bytes != 0 || w.calls == 0 {
+		t.Errorf("%d debts, %d bytes", w.CountDebts(), w.bytes)
 	}
 }
 
@@ -439,7 +439,7 @@ func TestRandomOutages(t *testing.T) {
 				if n := len(open[k]); n > 0 && w.down[shard] {
 					back := []weir.Op{open[k][n-1].Undo(open[k][n-1].Cost)}
 					open[k] = open[k][:n-1]
-					if err := w.Decide(context.Background(), back, errOpen); err != nil || !back[0].Charged {
+					if err := w.DecideOps(context.Background(), back, errOpen); err != nil || !back[0].Charged {
 						t.Fatal(back, err)
 					}
 					admitted[k] -= back[0].Cost
@@ -489,8 +489,8 @@ func TestRandomOutages(t *testing.T) {
 				t.Errorf("seed %d: %d of a share are used when all is paid", seed, u)
 			}
 		}
-		if w.Debts() != 0 || w.bytes != 0 || !lossy && lost != 0 {
-			t.Errorf("seed %d: %d debts, %d bytes, %d lost", seed, w.Debts(), w.bytes, lost)
+		if w.CountDebts() != 0 || w.bytes != 0 || !lossy && lost != 0 {
+			t.Errorf("seed %d: %d debts, %d bytes, %d lost", seed, w.CountDebts(), w.bytes, lost)
 		}
 	}
 	if admittedAlone < 100_000 {

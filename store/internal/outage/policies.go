@@ -31,17 +31,17 @@ type part struct {
 	back   int64 // units that the shared store gets back if the request passes
 }
 
-// Decide answers ops by their limits' on_store_error, as the call of them ended with err.
+// DecideOps answers ops by their limits' on_store_error, as the call of them ended with err.
 // It returns err where no decision may be made: it is about what was asked, or the end of
 // ctx.
-func (u *Outage) Decide(ctx context.Context, ops []weir.Op, err error) error {
+func (u *Outage) DecideOps(ctx context.Context, ops []weir.Op, err error) error {
 	r, _ := errors.AsType[*transport.Result](err)
 	failed := err
 	if !slices.ContainsFunc([]error{weir.ErrCost, weir.ErrNoLease, weir.ErrRefund, weir.ErrClosed, ctx.Err()},
 		func(wrong error) bool { return wrong != nil && errors.Is(err, wrong) }) {
 		n := u.spare.Get().(*decision)
 		*n = decision{ops: n.ops[:0], parts: n.parts[:0], sent: transport.MayRun(err), early: r != nil && r.Outcome == transport.CallerGone}
-		failed = u.decide(ctx, n, ops)
+		failed = u.decideParts(ctx, n, ops)
 		if u.release(n); failed == nil {
 			u.Degraded.Add(1)
 			if u.Failed != nil {
@@ -65,7 +65,7 @@ func (u *Outage) release(n *decision) {
 	u.spare.Put(n)
 }
 
-func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
+func (u *Outage) decideParts(ctx context.Context, n *decision, ops []weir.Op) error {
 	var policy params.StoreErrorPolicy
 	for i := range ops {
 		o := &ops[i]
@@ -83,7 +83,7 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 		if o.Role != weir.Pool || i == 0 { // a pool goes by the policy of the limit that borrows from it
 			policy = t.policy
 		}
-		p, err := u.route(n, o, t, policy)
+		p, err := u.routeOp(n, o, t, policy)
 		if n.parts = append(n.parts, p); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 	}
 	for i := range ops {
 		if p := &n.parts[i]; p.source != weir.FromStore {
-			u.answer(&n.ops[p.asked], p, &ops[i])
+			u.answerPart(&n.ops[p.asked], p, &ops[i])
 		}
 	}
 	if weir.Fold(ops).Allowed() {
@@ -106,8 +106,8 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 	return nil
 }
 
-// route decides an op, or has the node's store asked.
-func (u *Outage) route(n *decision, o *weir.Op, t *Terms, policy params.StoreErrorPolicy) (p part, err error) {
+// routeOp decides an op, or has the node's store asked.
+func (u *Outage) routeOp(n *decision, o *weir.Op, t *Terms, policy params.StoreErrorPolicy) (p part, err error) {
 	if policy == params.OnErrorAllow && n.early {
 		policy = params.OnErrorLocal
 	}
@@ -144,7 +144,7 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms, policy params.StoreErr
 // routeToShare has an op decided by one of so many shares. Of permits the share keeps a count
 // of its own. What is given back goes to the share as far as that was spent and is owed.
 func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, parts int64, p *part) error {
-	share, err := t.share(parts)
+	share, err := t.shareOfParts(parts)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, parts int64, p 
 	asked.Limit = share
 	if refund := p.back > 0; o.Verb != weir.Peek && o.Limit.Traits()&weir.Leases == 0 && !(refund && n.sent) {
 		var owed int64
-		if p.debt, owed, err = u.open(o, share, parts); refund {
+		if p.debt, owed, err = u.openDebt(o, share, parts); refund {
 			p.back = max(o.Cost-owed, 0)
 		}
 	}
@@ -162,8 +162,8 @@ func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, parts int64, p 
 	return err
 }
 
-// answer takes over what the share said of a part.
-func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
+// answerPart takes over what the share said of a part.
+func (u *Outage) answerPart(asked *weir.Op, p *part, o *weir.Op) {
 	d := asked.Decision
 	if d.Limit != nil {
 		d.Limit = o.Limit.From(p.source)
@@ -178,12 +178,12 @@ func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
 	case o.Verb == weir.Refund:
 		// A node's store that is full takes nothing back: less is owed all the same.
 		if p.debt != nil {
-			p.back += u.change(p.debt, -asked.Cost, -taken) // what was paid meanwhile
+			p.back += u.changeDebt(p.debt, -asked.Cost, -taken) // what was paid meanwhile
 			o.Answer.Set(o.Decision, o.Now, 0, true, o.Borrowed)
 		}
 	case p.debt == nil:
 		u.Lost.Add(uint64(taken))
 	default:
-		u.change(p.debt, taken, taken)
+		u.changeDebt(p.debt, taken, taken)
 	}
 }

@@ -17,7 +17,7 @@ func (u *Outage) returnUnits(o *weir.Op, units int64, sent bool) {
 	case sent:
 		u.Returns.Stranded.Add(uint64(units))
 	default:
-		u.Returns.Add(lot.ReturnOf(o, units))
+		u.Returns.AddReturn(lot.ReturnOf(o, units))
 		o.Answer.Set(o.Decision, o.Now, 0, true, o.Borrowed)
 	}
 }
@@ -40,13 +40,13 @@ func (u *Outage) returnPermits(ops []weir.Op, err error, left, admitted bool, r 
 	addReturns := func(ops []weir.Op, err error) {
 		if err != nil || slices.ContainsFunc(ops, func(o weir.Op) bool { return takes(o) && o.Charged }) {
 			for _, b := range back {
-				u.Returns.Add(b)
+				u.Returns.AddReturn(b)
 			}
 		}
 	}
 	if !left {
 		addReturns(nil, err)
 	} else if len(back) > 0 {
-		r.Then(addReturns)
+		r.WhenEnded(addReturns)
 	}
 }

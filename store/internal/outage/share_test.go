@@ -17,7 +17,7 @@ func TestShareOfThrottle(t *testing.T) {
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	share, err := NewTerms(l, 1).share(2)
+	share, err := NewTerms(l, 1).shareOfParts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestPoolHasItsOwnShare(t *testing.T) {
 		}
 		for range 30 {
 			ops := []weir.Op{{Key: "a", Limit: own, Cost: 1, Role: weir.Own}, {Key: "all", Limit: pool, Cost: 1, Role: weir.Pool}}
-			if err := w.Decide(context.Background(), ops, errOpen); err != nil {
+			if err := w.DecideOps(context.Background(), ops, errOpen); err != nil {
 				t.Fatal(err)
 			}
 			if ops[1].Borrowed {

@@ -146,8 +146,8 @@ func (w *world) spend(key string, l *weir.Limit, cost int64) weir.Op {
 	ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
 	if !w.down[key[0]] {
 		w.take(ops...)
-		w.Refusals.Learn(w.Table.Tag(key, l), l, cost, clock.Node(w.now.Load()), ops[0].Decision, 0)
-	} else if err := w.Decide(context.Background(), ops, errOpen); err != nil {
+		w.Refusals.LearnAnswer(w.Table.TagForKey(key, l), l, cost, clock.Node(w.now.Load()), ops[0].Decision, 0)
+	} else if err := w.DecideOps(context.Background(), ops, errOpen); err != nil {
 		w.Fatal(err)
 	}
 	w.now.Add(1)
@@ -158,19 +158,19 @@ func (w *world) spend(key string, l *weir.Limit, cost int64) weir.Op {
 func (w *world) pay() {
 	w.Helper()
 	w.now.Add(2 * retryAfter)
-	if _, err := w.Pay(); err != nil {
+	if _, err := w.PayDebts(); err != nil {
 		w.Fatal(err)
 	}
 }
 
 // returned sends what waits to be given back, and returns the units.
 func (w *world) returned() (n int64) {
-	for some := w.Returns.Take(0, 0); some != nil; some = w.Returns.Take(0, 0) {
+	for some := w.Returns.TakeDue(0, 0); some != nil; some = w.Returns.TakeDue(0, 0) {
 		for i := range some {
 			n += some[i].Free
-			w.take(some[i].Op())
+			w.take(some[i].BuildOp())
 		}
-		w.Returns.Finish(some, w.Clock.Now(), lot.Accepted)
+		w.Returns.FinishCall(some, w.Clock.Now(), lot.Accepted)
 	}
 	return n
 }
@@ -183,7 +183,7 @@ func (w *world) counted(key string, l *weir.Limit) int64 {
 func (w *world) used(key string, l *weir.Limit) int64 {
 	w.Helper()
 	t, _ := w.termsOf(l)
-	share, err := t.share(w.parts)
+	share, err := t.shareOfParts(w.parts)
 	ops := []weir.Op{{Key: key, Limit: share, Cost: 1, Verb: weir.Peek}}
 	if err = errors.Join(err, w.Local.Take(context.Background(), ops)); err != nil {
 		w.Fatal(err)

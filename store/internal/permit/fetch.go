@@ -10,7 +10,7 @@ import (
 
 // isLow reports whether more should be fetched before the last permit is handed out.
 func (s *state) isLow(e *lot.Entry, now clock.Node) bool {
-	return now >= s.rest && len(e.Lots()) < mostLots && e.Free()*8 < max(fetched(e), 1)
+	return now >= s.rest && len(e.Lots()) < mostLots && e.FreeUnits()*8 < max(fetched(e), 1)
 }
 
 // oldLot returns a lot that will soon be too old to be handed out, nil if there is none.
@@ -23,40 +23,40 @@ func (d *Terms) oldLot(e *lot.Entry, now clock.Node) *lot.Lot {
 	return nil
 }
 
-// launch begins a flight, if the node is not closing, that fetches need units or more, and
+// launchFlight begins a flight, if the node is not closing, that fetches need units or more, and
 // renews the lots that are old. Zero need fetches if few are left. Requires: the shard of e.
-func (d *Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
-	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fly(e, f, need) })
+func (d *Decider) launchFlight(ctx context.Context, e *lot.Entry, need int64) bool {
+	return e.LaunchFlight(ctx, d.Go, func(f *lot.Flight) { d.makeCalls(e, f, need) })
 }
 
-// fly makes the calls of a flight, each of one op: the store takes what several ask of one
+// makeCalls makes the calls of a flight, each of one op: the store takes what several ask of one
 // key for a sum. Whoever has waited draws again: a renewed lot may serve it, whatever
 // became of the fetch, and a refusal is remembered.
-func (d *Decider) fly(e *lot.Entry, f *lot.Flight, need int64) {
-	_, g, _ := d.Table.Find(e.Key(), d.limit)
+func (d *Decider) makeCalls(e *lot.Entry, f *lot.Flight, need int64) {
+	_, g, _ := d.Table.LockEntry(e.Key(), d.limit)
 	s, now := e.State.(*state), d.Clock.Now()
 	var err error
 	if need > 0 || s.isLow(e, now) {
 		need = max(need, 1)
-		want := d.want(e, s, need, now)
+		want := d.unitsToFetch(e, s, need, now)
 		g.Unlock()
-		err = d.bring(g, e, s, f, want, need)
+		err = d.fetchLot(g, e, s, f, want, need)
 		g.Lock()
 	}
 	for range e.Lots() {
 		if t := d.oldLot(e, d.Clock.Now()); t != nil && err == nil {
-			err = d.renew(g, e, f, weir.Op{Key: e.Key(), Limit: d.by, Cost: t.Fetched, ID: t.ID})
+			err = d.renewLot(g, e, f, weir.Op{Key: e.Key(), Limit: d.by, Cost: t.Fetched, ID: t.ID})
 		}
 	}
 	e.Flight = nil
-	s.trim(e, d.Clock.Now())
+	s.trimLots(e, d.Clock.Now())
 	f.Land(err)
 	g.Unlock()
 }
 
-// want is how many units to fetch: within the node's share of what remains, as many as it
+// unitsToFetch is how many units to fetch: within the node's share of what remains, as many as it
 // uses, or as are waited for. Requires: the shard of e.
-func (d *Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64 {
+func (d *Decider) unitsToFetch(e *lot.Entry, s *state, need int64, now clock.Node) int64 {
 	left, pace := d.limit.Count, max(e.Pace, s.waiting)
 	if k := &e.Known; k.Received > 0 && int64(now-k.Sent) < d.idle {
 		left = k.Remaining
@@ -65,21 +65,21 @@ func (d *Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64
 	return max(min(left/(d.parts*d.Nodes()), pace), need)
 }
 
-// bring fetches a lot under a new name; where the store has fewer units than were asked for
+// fetchLot fetches a lot under a new name; where the store has fewer units than were asked for
 // once more, its share of what is there.
-func (d *Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want, need int64) error {
+func (d *Decider) fetchLot(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want, need int64) error {
 	o := weir.Op{Key: e.Key(), Limit: d.by, Cost: want, ID: int64(d.Rand()>>1 | 1)}
-	sent, err := d.call(f, &o)
+	sent, err := d.askStore(f, &o)
 	if left := o.Decision.Remaining; err == nil && !o.Charged && want > need && left >= need {
 		o.Cost = max(min(left/(d.parts*d.Nodes()), want-1), need)
-		sent, err = d.call(f, &o)
+		sent, err = d.askStore(f, &o)
 	}
 	if err != nil {
 		d.returnName(&o)
 		return err
 	}
 	now := d.Clock.Now()
-	d.Refusals.Learn(d.Table.Tag(o.Key, d.limit), d.limit, need, sent, o.Decision, d.refusal(sent, now))
+	d.Refusals.LearnAnswer(d.Table.TagForKey(o.Key, d.limit), d.limit, need, sent, o.Decision, d.refusal(sent, now))
 	g.Lock()
 	defer g.Unlock()
 	e.Known.Update(o.Decision, sent, now)
@@ -88,21 +88,21 @@ func (d *Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, wan
 		return nil
 	}
 	// The count may have been lowered meanwhile.
-	e.Add(lot.Lot{ID: o.ID, Limit: d.by, Fetched: o.Cost, Free: o.Cost, Charged: clock.Store(o.Now), Expiry: sent.Expiry(d.life), Closed: e.Limit.Count < d.limit.Count}, mostLots)
+	e.AdoptLot(lot.Lot{ID: o.ID, Limit: d.by, Fetched: o.Cost, Free: o.Cost, Charged: clock.Store(o.Now), Expiry: sent.Expiry(d.life), Closed: e.Limit.Count < d.limit.Count}, mostLots)
 	e.Pace, s.rest = min(4*max(o.Cost, e.Pace), d.limit.Count), 0
 	return nil
 }
 
-// renew renews a lot by o, if it is still there when that is answered. Requires: g, which
+// renewLot renews a lot by o, if it is still there when that is answered. Requires: g, which
 // it unlocks meanwhile.
-func (d *Decider) renew(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) error {
+func (d *Decider) renewLot(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) error {
 	g.Unlock()
-	sent, err := d.call(f, &o)
+	sent, err := d.askStore(f, &o)
 	g.Lock()
 	if err != nil {
 		return err
 	}
-	switch t := find(e, o.ID); {
+	switch t := findLot(e, o.ID); {
 	case t == nil && o.Charged: // it has expired meanwhile
 		d.returnName(&o)
 	case t == nil:
@@ -114,8 +114,8 @@ func (d *Decider) renew(g *lot.Shard, e *lot.Entry, f *lot.Flight, o weir.Op) er
 	return nil
 }
 
-// call asks the store for a flight, and returns when it did.
-func (d *Decider) call(f *lot.Flight, o *weir.Op) (clock.Node, error) {
+// askStore asks the store for a flight, and returns when it did.
+func (d *Decider) askStore(f *lot.Flight, o *weir.Op) (clock.Node, error) {
 	ops := []weir.Op{*o}
 	sent, err := d.Fetch(f, ops)
 	if *o = ops[0]; err == nil {
@@ -127,5 +127,5 @@ func (d *Decider) call(f *lot.Flight, o *weir.Op) (clock.Node, error) {
 // returnName returns a name that the store may have granted units, now or later.
 func (d *Decider) returnName(o *weir.Op) {
 	t := lot.Lot{ID: o.ID, Limit: d.by, Fetched: o.Cost, Free: o.Cost, Expiry: d.Clock.Now().Add(d.life)}
-	d.Returns.Add(lot.Return{Key: o.Key, Lot: t, Again: true})
+	d.Returns.AddReturn(lot.Return{Key: o.Key, Lot: t, Again: true})
 }

@@ -63,8 +63,8 @@ func stateOf(e *lot.Entry) *state {
 	return s
 }
 
-// find returns the lot of a name, nil if there is none.
-func find(e *lot.Entry, name int64) *lot.Lot {
+// findLot returns the lot of a name, nil if there is none.
+func findLot(e *lot.Entry, name int64) *lot.Lot {
 	lots := e.Lots()
 	for i := range lots {
 		if lots[i].ID == name {
@@ -76,15 +76,15 @@ func find(e *lot.Entry, name int64) *lot.Lot {
 
 // hasRoom reports whether there is room for another holder. Requires: g.
 func (s *state) hasRoom(g *lot.Shard, e *lot.Entry) bool {
-	if s.spare == nil && g.Grow(e, holderBytes) {
+	if s.spare == nil && g.GrowEntry(e, holderBytes) {
 		s.spare = &holder{}
 	}
 	return s.spare != nil
 }
 
-// add has a holder, for whom there is room, have units of the lot t, or of the store itself
+// addHolder has a holder, for whom there is room, have units of the lot t, or of the store itself
 // if t is nil, for a period from now on. Nearly always the newest ends last.
-func (s *state) add(e *lot.Entry, id, units int64, t *lot.Lot) {
+func (s *state) addHolder(e *lot.Entry, id, units int64, t *lot.Lot) {
 	h, at, until := s.spare, s.root.prev, s.clock.Elapsed()+s.terms.period
 	for at != &s.root && at.until > until {
 		at = at.prev
@@ -101,7 +101,7 @@ func (s *state) add(e *lot.Entry, id, units int64, t *lot.Lot) {
 
 // release takes the units from a holder.
 func (s *state) release(e *lot.Entry, h *holder) {
-	if t := find(e, h.from); t != nil {
+	if t := findLot(e, h.from); t != nil {
 		t.Free += h.units
 	}
 	h.prev.next, h.next.prev = h.next, h.prev
@@ -110,12 +110,12 @@ func (s *state) release(e *lot.Entry, h *holder) {
 	e.Pinned = len(s.holders) > 0
 }
 
-// expire releases the holders whose time is over at now, and then surrenders the lots:
+// expireHolders releases the holders whose time is over at now, and then surrenders the lots:
 // a lot outlives its holders. Where time was lost that may not have passed, some may still
 // have units of a lot that ends: the store is told nothing, and counts them as long as it
 // does.
-func (s *state) expire(e *lot.Entry, now clock.Node) {
-	elapsed := int64(now) - s.clock.Lost()
+func (s *state) expireHolders(e *lot.Entry, now clock.Node) {
+	elapsed := int64(now) - s.clock.LostTime()
 	for h := s.root.next; h != &s.root && h.until <= elapsed; h = s.root.next {
 		s.release(e, h)
 	}
@@ -124,13 +124,13 @@ func (s *state) expire(e *lot.Entry, now clock.Node) {
 			t.Lost = true
 		}
 	}
-	e.Expire(now)
+	e.ExpireLots(now)
 }
 
-// trim gives back what is of no use: all that is free of lots that are not open, and of
+// trimLots gives back what is of no use: all that is free of lots that are not open, and of
 // the others what nobody took for the idle time, the newest lots first. While a flight is
 // under way nothing goes back: it renews lots for as many units as they had.
-func (s *state) trim(e *lot.Entry, now clock.Node) {
+func (s *state) trimLots(e *lot.Entry, now clock.Node) {
 	if e.Flight != nil {
 		return
 	}
@@ -141,25 +141,25 @@ func (s *state) trim(e *lot.Entry, now clock.Node) {
 	for i := len(e.Lots()) - 1; i >= 0; i-- {
 		switch t := &e.Lots()[i]; {
 		case !t.IsOpen():
-			e.Cut(i, t.Free)
+			e.CutPermits(i, t.Free)
 		case idle > 0:
 			n := min(t.Free, idle)
 			idle -= n
-			e.Cut(i, n)
+			e.CutPermits(i, n)
 			e.Pace = max(fetched(e)/4, 1)
 		}
 	}
 	if s.since == now {
-		s.least = e.Free()
+		s.least = e.FreeUnits()
 	}
 }
 
 // Idle implements lot.Idler: nobody took or released a permit for the idle time. The
 // entry stays while there are holders, which return to it.
 func (s *state) Idle(e *lot.Entry, now clock.Node) {
-	s.expire(e, now)
-	s.least, s.since = e.Free(), now-clock.Node(s.terms.idle)
-	s.trim(e, now)
+	s.expireHolders(e, now)
+	s.least, s.since = e.FreeUnits(), now-clock.Node(s.terms.idle)
+	s.trimLots(e, now)
 }
 
 // fetched returns the units of all lots.

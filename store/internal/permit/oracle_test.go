@@ -75,7 +75,7 @@ func occupy(t *testing.T, r *rand.Rand) (got int, most int64) {
 		occupants = append(occupants, &occupant{n, id, units, w.true + life - life/1024})
 		if h := stateOf(n.entry(l)).holders[id]; h != nil && h.from != 0 {
 			// What the holder has the store counts for longer, and no fewer units.
-			if at, lot := w.leases[h.from], find(n.entry(l), h.from); at.until < w.true+life-life/1024 || at.units < lot.Fetched {
+			if at, lot := w.leases[h.from], findLot(n.entry(l), h.from); at.until < w.true+life-life/1024 || at.units < lot.Fetched {
 				t.Fatalf("after %d at %d: the store counts %+v, the node %+v, the holder %+v", got, w.true, at, lot, h)
 			}
 		}
@@ -164,7 +164,7 @@ func occupy(t *testing.T, r *rand.Rand) (got int, most int64) {
 				w.resume(at)
 			}
 		case x < 160:
-			n.Table.Sweep(n.Clock.Now())
+			n.Table.SweepIdle(n.Clock.Now())
 		case x < 164:
 			n.giveBack(r)
 		case x < 166:
@@ -206,7 +206,7 @@ func settle(w *world, l *weir.Limit) {
 		w.take(w.late[i : i+1])
 	}
 	for _, n := range w.nodes {
-		if keys, units, _ := n.Table.Held(); keys != 0 || units != 0 {
+		if keys, units, _ := n.Table.CountHeld(); keys != 0 || units != 0 {
 			w.Errorf("%d units of %d keys are held", units, keys)
 		}
 	}

@@ -71,15 +71,15 @@ var _ lot.Decider = (*Decider)(nil)
 // Draw implements lot.Decider. A holder that has a permit gets its time anew. What is held the
 // node knows without asking.
 func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.Table.Find(o.Key, o.Limit)
+	tag, g, e := d.Table.LockEntry(o.Key, o.Limit)
 	free, isHolder, isStale := int64(0), false, false
 	if s := stateOf(e); s != nil {
 		var ok bool
-		if ok, isStale = d.draw(g, e, s, o, now, h); ok {
+		if ok, isStale = d.drawPermit(g, e, s, o, now, h); ok {
 			g.Unlock()
 			return lot.Charged, nil
 		}
-		free, isHolder = e.Free(), s.holders[o.ID] != nil
+		free, isHolder = e.FreeUnits(), s.holders[o.ID] != nil
 	}
 	g.Unlock()
 	nodes := d.Nodes()
@@ -89,25 +89,25 @@ func (d *Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 	if !isStale {
 		if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
 			a.Limit, a.Remaining = d.limit.From(weir.FromLease), a.Remaining+free
-			d.Answer(o, a, now, false)
+			d.AnswerOp(o, a, now, false)
 			return lot.Refused, nil
 		}
 	}
 	if o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
-	return d.await(ctx, now, o, h, tag)
+	return d.awaitFlight(ctx, now, o, h, tag)
 }
 
-// await has o wait for a flight.
-func (d *Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
-	_, g, _ := d.Table.Find(o.Key, o.Limit)
+// awaitFlight has o wait for a flight.
+func (d *Decider) awaitFlight(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
+	_, g, _ := d.Table.LockEntry(o.Key, o.Limit)
 	defer g.Unlock()
-	e, s := d.enter(g, tag, o.Key, now)
+	e, s := d.entryFor(g, tag, o.Key, now)
 	if e == nil {
 		return lot.Ask, nil
 	}
-	ok, isStale := d.draw(g, e, s, o, now, h)
+	ok, isStale := d.drawPermit(g, e, s, o, now, h)
 	need := o.Cost
 	if isStale {
 		need = 0 // a renewal is enough
@@ -118,20 +118,20 @@ func (d *Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.
 	case s.holders[o.ID] == nil && !s.hasRoom(g, e):
 		return lot.Ask, nil
 	case e.Flight != nil:
-	case !isStale && len(e.Lots()) == mostLots, !d.launch(ctx, e, need):
+	case !isStale && len(e.Lots()) == mostLots, !d.launchFlight(ctx, e, need):
 		return lot.Ask, nil
 	}
 	s.waiting += need
 	return lot.Wait, e.Flight
 }
 
-// enter returns the entry of a key, made if need be; nil if it has no room, or is another
+// entryFor returns the entry of a key, made if need be; nil if it has no room, or is another
 // decider's until it lies idle. Requires: g.
-func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*lot.Entry, *state) {
-	e := g.Add(tag, key, d.limit, stateBytes, now)
+func (d *Decider) entryFor(g *lot.Shard, tag uint64, key string, now clock.Node) (*lot.Entry, *state) {
+	e := g.AddEntry(tag, key, d.limit, stateBytes, now)
 	if e != nil && e.State == nil {
 		e.State = newState(d.Terms, d.Clock, now)
-		g.Keep(e, d.idle, now)
+		g.KeepEntry(e, d.idle, now)
 	}
 	if s := stateOf(e); s != nil {
 		return e, s
@@ -139,16 +139,16 @@ func (d *Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*
 	return nil, nil
 }
 
-// draw decides o by what is held, if it can; if not, it reports whether a lot would do that
+// drawPermit decides o by what is held, if it can; if not, it reports whether a lot would do that
 // is too old. Requires: g.
-func (d *Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
-	s.expire(e, now)
+func (d *Decider) drawPermit(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clock.Node, h *lot.Hold) (ok, isStale bool) {
+	s.expireHolders(e, now)
 	if o.Verb == weir.Peek {
-		d.Answer(o, s.describe(e, o.Limit, now), now, false)
+		d.AnswerOp(o, s.describe(e, o.Limit, now), now, false)
 		old := s.holders[o.ID]
-		return e.Free() >= o.Cost || old != nil && old.units >= o.Cost, false
+		return e.FreeUnits() >= o.Cost || old != nil && old.units >= o.Cost, false
 	}
-	g.Touch(e, now)
+	g.TouchEntry(e, now)
 	if e.Limit != d.limit {
 		// The limit was changed: what was fetched under a larger count is not handed out.
 		for i := range e.Lots() {
@@ -157,15 +157,15 @@ func (d *Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now clo
 		}
 		e.Limit, s.terms, s.rest = d.limit, d.Terms, 0
 	}
-	s.trim(e, now)
+	s.trimLots(e, now)
 	if ok, isStale = d.acquire(g, e, s, o, now, h); !ok {
 		return false, isStale
 	}
-	s.least = min(s.least, e.Free())
+	s.least = min(s.least, e.FreeUnits())
 	g.CountDraw()
-	d.Answer(o, s.describe(e, d.limit, now), now, true)
+	d.AnswerOp(o, s.describe(e, d.limit, now), now, true)
 	if e.Flight == nil && (s.isLow(e, now) || d.oldLot(e, now) != nil) {
-		d.launch(context.Background(), e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
+		d.launchFlight(context.Background(), e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
 	}
 	return true, false
 }
@@ -195,9 +195,9 @@ func (d *Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now 
 		if !s.hasRoom(g, e) {
 			return false, false
 		}
-		s.add(e, o.ID, o.Cost, t)
+		s.addHolder(e, o.ID, o.Cost, t)
 		if h != nil && old == nil {
-			e.Note(h, &lot.Lot{ID: o.ID, Limit: d.limit}, o.Cost)
+			e.RecordDraw(h, &lot.Lot{ID: o.ID, Limit: d.limit}, o.Cost)
 		}
 		return true, false
 	}
@@ -207,9 +207,9 @@ func (d *Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now 
 // describe returns what remains: what the node holds, and what the store had left when it
 // was asked.
 func (s *state) describe(e *lot.Entry, l *weir.Limit, now clock.Node) weir.Decision {
-	a := weir.Decision{Limit: e.Known.Label(l, weir.FromLease), Remaining: e.Free() + e.Known.Remaining}
+	a := weir.Decision{Limit: e.Known.LabelLimit(l, weir.FromLease), Remaining: e.FreeUnits() + e.Known.Remaining}
 	if last := s.root.prev; last != &s.root {
-		a.ResetAfter = micros.Duration(max(last.until-int64(now)+s.clock.Lost(), 0))
+		a.ResetAfter = micros.Duration(max(last.until-int64(now)+s.clock.LostTime(), 0))
 	}
 	return a
 }
@@ -228,9 +228,9 @@ func (d *Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now
 // holderOf locks the shard of o's key and returns it with the entry and o's holder, nil
 // if the node knows none at now.
 func (d *Env) holderOf(now clock.Node, o *weir.Op) (g *lot.Shard, e *lot.Entry, s *state, h *holder) {
-	_, g, e = d.Table.Find(o.Key, o.Limit)
+	_, g, e = d.Table.LockEntry(o.Key, o.Limit)
 	if s = stateOf(e); s != nil {
-		s.expire(e, now)
+		s.expireHolders(e, now)
 		h = s.holders[o.ID]
 	}
 	return g, e, s, h
@@ -251,12 +251,12 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 	if h == nil {
 		return false
 	}
-	g.Touch(e, now)
+	g.TouchEntry(e, now)
 	isOwn := h.from != 0
 	s.release(e, h)
-	s.trim(e, now)
+	s.trimLots(e, now)
 	if isOwn {
-		d.Answer(o, s.describe(e, o.Limit, now), now, true)
+		d.AnswerOp(o, s.describe(e, o.Limit, now), now, true)
 	}
 	return isOwn
 }
@@ -264,14 +264,14 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 // Learn implements lot.Decider. A permit that the store has granted the node releases
 // there. What it holds is added to what remains.
 func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.Table.Find(o.Key, o.Limit)
+	tag, g, e := d.Table.LockEntry(o.Key, o.Limit)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
 	if o.Verb == weir.Refund {
 		left.RetryAfter = 0 // that there was none to end refuses nobody
 	}
 	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0
 	if isGranted {
-		e, s = d.enter(g, tag, o.Key, now)
+		e, s = d.entryFor(g, tag, o.Key, now)
 	}
 	if s != nil {
 		e.Known.Update(left, sent, now)
@@ -280,11 +280,11 @@ func (d *Decider) Learn(o *weir.Op, sent clock.Node) {
 				s.release(e, old)
 			}
 			if s.hasRoom(g, e) {
-				s.add(e, o.ID, o.Cost, nil)
+				s.addHolder(e, o.ID, o.Cost, nil)
 			}
 		}
 		o.Answer = e.AddFree(o.Answer)
 	}
 	g.Unlock()
-	d.Refusals.Learn(tag, d.limit, o.Cost, sent, left, d.refusal(sent, now))
+	d.Refusals.LearnAnswer(tag, d.limit, o.Cost, sent, left, d.refusal(sent, now))
 }

@@ -56,7 +56,7 @@ func TestPermitsGoAround(t *testing.T) {
 		}
 		n.land()
 	}
-	if n.calls > calls || n.Table.Drawn() < 1000 || n.left(d.limit) != 60-n.held() {
+	if n.calls > calls || n.Table.CountDrawn() < 1000 || n.left(d.limit) != 60-n.held() {
 		t.Errorf("%d calls more, %d left", n.calls-calls, n.left(d.limit))
 	}
 	if calls > 12 {
@@ -200,7 +200,7 @@ func TestIdlePermitsAreReturned(t *testing.T) {
 		n.release(d, id+31)
 	}
 	n.sweep(600 * time.Millisecond)
-	if keys, _, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
+	if keys, _, _ := n.Table.CountHeld(); keys != 0 || n.left(d.limit) != 100 {
 		t.Errorf("%d keys, %d left", keys, n.left(d.limit))
 	}
 }
@@ -227,7 +227,7 @@ func TestIdlePermitsOfABusyKeyAreReturned(t *testing.T) {
 // What is taken now and then stays, as long as that is more often than the idle time.
 func TestPermitsThatAreTakenStay(t *testing.T) {
 	n, d := busy(t, 1, 40)
-	calls := n.Table.Drawn()
+	calls := n.Table.CountDrawn()
 	for range 50 {
 		for id := range int64(40) {
 			n.release(d, id+1)
@@ -240,8 +240,8 @@ func TestPermitsThatAreTakenStay(t *testing.T) {
 		}
 		n.giveBack(nil)
 	}
-	if n.Table.Drawn() != calls+50*40 || n.Returns.Returned.Load() > 60 {
-		t.Errorf("%d of 2000 by what is held, %d returned", n.Table.Drawn()-calls, n.Returns.Returned.Load())
+	if n.Table.CountDrawn() != calls+50*40 || n.Returns.Returned.Load() > 60 {
+		t.Errorf("%d of 2000 by what is held, %d returned", n.Table.CountDrawn()-calls, n.Returns.Returned.Load())
 	}
 }
 
@@ -251,7 +251,7 @@ func TestPermitsOfLostHoldersAreReturned(t *testing.T) {
 	for range 25 {
 		n.sweep(500 * time.Millisecond)
 	}
-	if keys, _, _ := n.Table.Held(); keys != 0 || n.left(d.limit) != 100 {
+	if keys, _, _ := n.Table.CountHeld(); keys != 0 || n.left(d.limit) != 100 {
 		t.Errorf("%d keys, %d left", keys, n.left(d.limit))
 	}
 }
@@ -259,7 +259,7 @@ func TestPermitsOfLostHoldersAreReturned(t *testing.T) {
 // An entry that leaves with its node gives back what is free and keeps the rest.
 func TestDrainKeepsWhatHoldersHave(t *testing.T) {
 	n, d := busy(t, 1, 40)
-	n.Table.Drain(func() { n.giveBack(nil) })
+	n.Table.DrainEntries(func() { n.giveBack(nil) })
 	if n.left(d.limit) != 60 {
 		t.Errorf("%d left, 40 are taken", n.left(d.limit))
 	}
@@ -361,8 +361,8 @@ func TestStoreIsAskedWhereLotsDoNotServe(t *testing.T) {
 	ask("no room", d, 50, 1)
 	ask("a share of less than 8", n.decider(limited(t, 15, 10*time.Second)), 1, 1)
 	n.Table = lot.NewTable(1<<20, n.Returns)
-	tag := n.Table.Tag("k", d.limit)
-	e := n.Table.Shard(tag).Add(tag, "k", d.limit, 0, n.Clock.Now())
+	tag := n.Table.TagForKey("k", d.limit)
+	e := n.Table.ShardOfTag(tag).AddEntry(tag, "k", d.limit, 0, n.Clock.Now())
 	e.State = "a tally"
 	ask("another decider's entry", d, 50, 1)
 	if e.State != "a tally" || d.Refund(n.Clock.Now(), &weir.Op{Key: "k", Limit: d.limit, ID: 1}) {
@@ -399,11 +399,11 @@ func TestUnansweredFetchIsReturnedByName(t *testing.T) {
 			t.Fatal("answered")
 		}
 		for range 2 {
-			some := n.Returns.Take(0, 0)
+			some := n.Returns.TakeDue(0, 0)
 			if len(some) != 1 || some[0].Expiry <= n.Clock.Now() {
 				t.Errorf("not returned: %+v", some)
 			}
-			n.Returns.Finish(some, n.Clock.Now(), lot.Accepted)
+			n.Returns.FinishCall(some, n.Clock.Now(), lot.Accepted)
 			n.Returns.Resume()
 		}
 	}
@@ -451,7 +451,7 @@ func TestLateRenewalIsReturned(t *testing.T) {
 	n.acquire(d, 1, 1)
 	n.resume(0)
 	n.true += 13_000_000
-	n.Table.Sweep(n.Clock.Now())
+	n.Table.SweepIdle(n.Clock.Now())
 	n.draw(d, 0, 1)
 	n.giveBack(nil)
 	n.land()
@@ -642,7 +642,7 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	n, d := busy(t, 1, 40)
 	decide, o, h := lot.Decider(d), &weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: 99}, &lot.Hold{Parts: make([]lot.Lot, 0, 2)}
 	back := &weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: 99, Verb: weir.Refund}
-	before := n.Table.Drawn()
+	before := n.Table.CountDrawn()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
 		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged || !decide.Refund(now, back) {
@@ -650,8 +650,8 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 		}
 		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
-	}); a != 0 || n.Table.Drawn() < before+2000 {
-		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.Drawn()-before)
+	}); a != 0 || n.Table.CountDrawn() < before+2000 {
+		t.Errorf("%v allocations, %d decisions by what is held", a, n.Table.CountDrawn()-before)
 	}
 	if len(n.flying) > 0 {
 		t.Error(fmt.Sprint(len(n.flying), " flights"))

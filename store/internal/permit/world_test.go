@@ -153,7 +153,7 @@ func (w *world) land() {
 // answer, and carried out late.
 func (n *node) giveBack(r *rand.Rand) {
 	n.Returns.Resume()
-	for some := n.Returns.Take(0, 0); some != nil; some = n.Returns.Take(0, 0) {
+	for some := n.Returns.TakeDue(0, 0); some != nil; some = n.Returns.TakeDue(0, 0) {
 		for i := range some {
 			fate := 0
 			if r != nil {
@@ -162,15 +162,15 @@ func (n *node) giveBack(r *rand.Rand) {
 			end := lot.Unknown
 			switch fate {
 			default:
-				n.take([]weir.Op{some[i].Op()})
+				n.take([]weir.Op{some[i].BuildOp()})
 				end = lot.Accepted
 			case 1:
-				n.take([]weir.Op{some[i].Op()})
+				n.take([]weir.Op{some[i].BuildOp()})
 			case 2:
-				n.late = append(n.late, some[i].Op())
+				n.late = append(n.late, some[i].BuildOp())
 			case 3:
 			}
-			n.Returns.Finish(some[i:i+1], n.Clock.Now(), end)
+			n.Returns.FinishCall(some[i:i+1], n.Clock.Now(), end)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (n *node) giveBack(r *rand.Rand) {
 // sweep gives back what is idle after a while.
 func (n *node) sweep(after time.Duration) {
 	n.true += after.Microseconds()
-	n.Table.Sweep(n.Clock.Now())
+	n.Table.SweepIdle(n.Clock.Now())
 	n.giveBack(nil)
 }
 
@@ -233,8 +233,8 @@ func (n *node) release(d *Decider, id int64) bool {
 
 // entry returns the entry of the key, nil if there is none.
 func (n *node) entry(l *weir.Limit) *lot.Entry {
-	tag := n.Table.Tag("k", l)
-	return n.Table.Shard(tag).Get(tag, "k")
+	tag := n.Table.TagForKey("k", l)
+	return n.Table.ShardOfTag(tag).GetEntry(tag, "k")
 }
 
 // lots returns the lots of the key.
@@ -263,6 +263,6 @@ func (w *world) left(l *weir.Limit) int64 {
 }
 
 func (n *node) held() int64 {
-	_, units, _ := n.Table.Held()
+	_, units, _ := n.Table.CountHeld()
 	return units
 }

@@ -34,7 +34,7 @@ func TestQueueIsBounded(t *testing.T) {
 			for n := range 100 {
 				w.Go(func() {
 					w.sleep(time.Duration(n) * time.Microsecond)
-					if _, err := q.Do(context.Background(), x.ops(n)); errors.Is(err, ErrBusy) {
+					if _, err := q.DecideInBudget(context.Background(), x.ops(n)); errors.Is(err, ErrBusy) {
 						if busy++; MayRun(err) || w.now > 200 {
 							t.Errorf("%s: %v at %d", x.name, err, w.now)
 						}
@@ -42,7 +42,7 @@ func TestQueueIsBounded(t *testing.T) {
 				})
 			}
 			w.sleep(time.Millisecond)
-			if _, err := q.Do(context.Background(), alone("\x01")); err != nil || busy != 100-x.room {
+			if _, err := q.DecideInBudget(context.Background(), alone("\x01")); err != nil || busy != 100-x.room {
 				t.Errorf("%s: %d calls found no room, want %d; the other shard: %v", x.name, busy, 100-x.room, err)
 			}
 		})
@@ -56,7 +56,7 @@ func TestLeftCallsTakeNoRoom(t *testing.T) {
 	opt.Workers, opt.Batch = 1, 1
 	run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 		d.draw = func(int, *Call) fate { return fate{runs: true, after: 10 * time.Millisecond} }
-		w.Go(func() { _, _ = q.Do(context.Background(), alone("first")) })
+		w.Go(func() { _, _ = q.DecideInBudget(context.Background(), alone("first")) })
 		w.sleep(time.Microsecond)
 		answered := 0
 		for n := range 3 {
@@ -66,7 +66,7 @@ func TestLeftCallsTakeNoRoom(t *testing.T) {
 				if n == 0 {
 					ctx = w.within(time.Millisecond)
 				}
-				if _, err := q.Do(ctx, spend("k")); err == nil {
+				if _, err := q.DecideInBudget(ctx, spend("k")); err == nil {
 					answered++
 				} else if n > 0 || MayRun(err) {
 					t.Errorf("spend %d: %v", n, err)
@@ -75,7 +75,7 @@ func TestLeftCallsTakeNoRoom(t *testing.T) {
 		}
 		for range 5 {
 			for n := range 50 {
-				w.Go(func() { _, _ = q.Do(w.within(time.Microsecond), alone(fmt.Sprint(n))) })
+				w.Go(func() { _, _ = q.DecideInBudget(w.within(time.Microsecond), alone(fmt.Sprint(n))) })
 			}
 			w.sleep(time.Millisecond)
 		}
@@ -100,7 +100,7 @@ func TestTagsThatCollide(t *testing.T) {
 				c := q.newCall(context.Background(), Foreground, ops)
 				q.setKey(c)
 				c.tag = 1
-				if _, err := q.wait(context.Background(), c, budget, ops); err != nil {
+				if _, err := q.waitForCall(context.Background(), c, budget, ops); err != nil {
 					t.Error(err)
 				}
 			})
@@ -145,7 +145,7 @@ func inBubble(t *testing.T, f func(store *slow, meter *lateness.Meter, q *Queue)
 		meter := lateness.New()
 		env := NewEnv(func() clock.Node { return clock.Node(time.Since(start).Microseconds()) }, meter)
 		opt.Probe = func(ask func([]weir.Op) error) error { return ask(spend("probe")) }
-		q := New(Over(store), env, opt)
+		q := New(DriverOver(store), env, opt)
 		defer q.Close()
 		f(store, meter, q)
 	})
@@ -159,7 +159,7 @@ func TestOver(t *testing.T) {
 		store.lasts.Store(int64(time.Hour))
 		for range 5 {
 			begun := time.Now()
-			_, err := q.Do(context.Background(), spend("k"))
+			_, err := q.DecideInBudget(context.Background(), spend("k"))
 			if took := time.Since(begun); !errors.Is(err, ErrLate) || !MayRun(err) || took != budget {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -169,7 +169,7 @@ func TestOver(t *testing.T) {
 		}
 		store.lasts.Store(int64(time.Millisecond))
 		time.Sleep(time.Second)
-		if _, err := q.Do(context.Background(), spend("k")); err != nil || q.IsOpen() {
+		if _, err := q.DecideInBudget(context.Background(), spend("k")); err != nil || q.IsOpen() {
 			t.Errorf("%v", err)
 		}
 	})
@@ -188,7 +188,7 @@ func TestOwnLateness(t *testing.T) {
 			store.lasts.Store(int64(budget + time.Millisecond))
 			store.prompt.Store(false)
 			for range 6 {
-				_, err := q.Do(context.Background(), spend("k"))
+				_, err := q.DecideInBudget(context.Background(), spend("k"))
 				if (err == nil) != late {
 					t.Errorf("late itself %v: %v", late, err)
 				}
@@ -218,7 +218,7 @@ func TestOwnLatenessBeyondWaiting(t *testing.T) {
 				store.lasts.Store(int64(5 * time.Second))
 				store.prompt.Store(prompt)
 				for range 6 {
-					if _, err := q.Do(context.Background(), spend("k")); err == nil {
+					if _, err := q.DecideInBudget(context.Background(), spend("k")); err == nil {
 						t.Error("answered")
 					}
 					time.Sleep(budget)

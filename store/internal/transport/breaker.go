@@ -18,9 +18,9 @@ type Breaker struct {
 	probes   int // under way, those left behind included
 }
 
-// record counts the end of a call and reports whether it opened the breaker. RunsOnly: by
+// recordCall counts the end of a call and reports whether it opened the breaker. RunsOnly: by
 // failures in a row alone.
-func (b *Breaker) record(failed, runsOnly bool) bool {
+func (b *Breaker) recordCall(failed, runsOnly bool) bool {
 	if b.isOpen.Load() {
 		return false
 	}

@@ -15,8 +15,8 @@ type Budget struct {
 	late time.Duration // in all that this process was, when it began
 }
 
-// Begin starts the budget of a decision, unless ctx is one already.
-func (q *Queue) Begin(ctx context.Context) context.Context {
+// BeginBudget starts the budget of a decision, unless ctx is one already.
+func (q *Queue) BeginBudget(ctx context.Context) context.Context {
 	if _, ok := ctx.(*Budget); ok {
 		return ctx
 	}
@@ -27,16 +27,16 @@ func (q *Queue) Begin(ctx context.Context) context.Context {
 	return b
 }
 
-// Detach returns a context with a budget of its own, for what goes on when the caller
+// DetachBudget returns a context with a budget of its own, for what goes on when the caller
 // goes.
-func (q *Queue) Detach(ctx context.Context) context.Context {
-	return q.Begin(context.WithoutCancel(ctx))
+func (q *Queue) DetachBudget(ctx context.Context) context.Context {
+	return q.BeginBudget(context.WithoutCancel(ctx))
 }
 
-// Left returns how long a decision may still wait. The caller's own deadline does not
+// BudgetLeft returns how long a decision may still wait. The caller's own deadline does not
 // shorten it: a caller whose context ends earlier gets its error and no decision, so
 // nobody chooses what becomes of a limit by a short deadline.
-func (q *Queue) Left(ctx context.Context) time.Duration {
+func (q *Queue) BudgetLeft(ctx context.Context) time.Duration {
 	b, ok := ctx.(*Budget)
 	if !ok {
 		return q.opt.Budget

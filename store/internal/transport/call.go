@@ -62,8 +62,8 @@ type Call struct {
 	then          func(ops []weir.Op, err error)
 }
 
-// fill makes c a call of a copy of ops.
-func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
+// fillWithOps makes c a call of a copy of ops.
+func (c *Call) fillWithOps(ctx context.Context, class Class, ops []weir.Op) {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -84,10 +84,10 @@ func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
 	c.keys = keys
 }
 
-// Ask has the driver carry out ops within so long, in a call that passes by the breaker and
+// AskDriver has the driver carry out ops within so long, in a call that passes by the breaker and
 // before c is finished, and waits for the answer. If c has several ops, they may be asked one
 // after the other.
-func (c *Call) Ask(ops []weir.Op, within time.Duration) *Result {
+func (c *Call) AskDriver(ops []weir.Op, within time.Duration) *Result {
 	if within <= 0 {
 		return errLate
 	}
@@ -111,9 +111,9 @@ func copyAnswers(ops, from []weir.Op) {
 	}
 }
 
-// Then calls f when the call of which r is the result has ended that its caller left,
+// WhenEnded calls f when the call of which r is the result has ended that its caller left,
 // with its ops and why it has no answer. It reports whether there is such a call.
-func (r *Result) Then(f func(ops []weir.Op, err error)) bool {
+func (r *Result) WhenEnded(f func(ops []weir.Op, err error)) bool {
 	c := r.left
 	if c == nil {
 		return false
@@ -123,12 +123,12 @@ func (r *Result) Then(f func(ops []weir.Op, err error)) bool {
 	c.then = f
 	c.shard.mu.Unlock()
 	if over {
-		f(c.Ops, c.err())
+		f(c.Ops, c.resultError())
 	}
 	return true
 }
 
-func (c *Call) err() error {
+func (c *Call) resultError() error {
 	if c.result == nil {
 		return nil
 	}
@@ -137,9 +137,9 @@ func (c *Call) err() error {
 	return &r
 }
 
-// end hands a call back. If its caller has left and waits for the answer elsewhere, it
+// handBack hands a call back. If its caller has left and waits for the answer elsewhere, it
 // is appended to left. Requires: mu.
-func (c *Call) end(r *Result, left []*Call) []*Call {
+func (c *Call) handBack(r *Result, left []*Call) []*Call {
 	c.state, c.result = finished, r
 	switch {
 	case !c.left:
@@ -153,7 +153,7 @@ func (c *Call) end(r *Result, left []*Call) []*Call {
 // newCall returns a call of a copy of ops, which are of one shard.
 func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
 	c := q.spare.Get().(*Call)
-	c.fill(ctx, class, ops)
+	c.fillWithOps(ctx, class, ops)
 	c.shard = &q.shards[q.shardOf(ops)]
 	return c
 }
@@ -162,11 +162,11 @@ func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
 func (q *Queue) shardOf(ops []weir.Op) int {
 	for i := range ops {
 		if ops[i].Role != weir.Deny {
-			return q.Shard(ops[i].Key)
+			return q.ShardOfKey(ops[i].Key)
 		}
 	}
 	return 0
 }
 
-// Shard returns where a key is, from 0; that may change.
-func (q *Queue) Shard(key string) int { return q.driver.Shard(key) }
+// ShardOfKey returns where a key is, from 0; that may change.
+func (q *Queue) ShardOfKey(key string) int { return q.driver.Shard(key) }

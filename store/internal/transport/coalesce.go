@@ -25,9 +25,9 @@ func (q *Queue) setKey(c *Call) {
 	c.tag = max(maphash.String(q.seed, o.Key)^o.Limit.ID(), 1)
 }
 
-// join puts a spend behind the call under way for its key, and reports whether there is
+// joinBehind puts a spend behind the call under way for its key, and reports whether there is
 // room. Requires: mu.
-func (s *shard) join(first, c *Call) bool {
+func (s *shard) joinBehind(first, c *Call) bool {
 	if len(first.behind) >= s.q.opt.PerKey {
 		first.behind = slices.DeleteFunc(first.behind, func(c *Call) bool { return c.left })
 		if len(first.behind) >= s.q.opt.PerKey {
@@ -38,10 +38,10 @@ func (s *shard) join(first, c *Call) bool {
 	return true
 }
 
-// merge lets the spends behind a call that is being sent go with it: as many in a row as
+// mergeBehind lets the spends behind a call that is being sent go with it: as many in a row as
 // have the same cost. As each is refused if one before it was, what they add up to can
 // be told from the decisions of each. Requires: mu.
-func (s *shard) merge(c *Call) {
+func (s *shard) mergeBehind(c *Call) {
 	if len(c.behind) == 0 {
 		return
 	}

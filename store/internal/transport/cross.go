@@ -49,9 +49,9 @@ type crossed struct {
 // the two.
 const maxRounds = 3
 
-// cross decides ops whose keys are in several parts, all or nothing, by calls of one part
+// decideAcrossParts decides ops whose keys are in several parts, all or nothing, by calls of one part
 // each. The error is one of those, and says of all of the ops whether they may run.
-func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call takePart, undo undoPart) (err error) {
+func decideAcrossParts(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call takePart, undo undoPart) (err error) {
 	if err := parts.Check(ops); err != nil {
 		return &Result{Outcome: Rejected, Err: err}
 	}
@@ -63,7 +63,7 @@ func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call tak
 			t.all = append(t.all, crossed{Op: o, isShare: i+1 < len(ops) && ops[i+1].Role == weir.Pool})
 		}
 	}
-	t.group()
+	t.groupByPart()
 	switch {
 	case t.isFree():
 		err = t.takeEach()
@@ -73,7 +73,7 @@ func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call tak
 		err = t.lookFirst()
 	}
 	if err == nil {
-		t.finish()
+		t.answerOps()
 		return nil
 	}
 	if r, ok := errors.AsType[*Result](err); ok && t.ran.Load() {
@@ -84,8 +84,8 @@ func cross(ctx context.Context, env *Env, ops []weir.Op, parts Divider, call tak
 	return err
 }
 
-// take decides ops of one part.
-func (t *crossing) take(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
+// decidePart decides ops of one part.
+func (t *crossing) decidePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
 	renewed, err = t.call(ctx, ops)
 	if (err == nil || MayRun(err)) && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Verb != weir.Peek }) {
 		t.ran.Store(true)
@@ -93,8 +93,8 @@ func (t *crossing) take(ctx context.Context, ops []weir.Op) (renewed []bool, err
 	return renewed, err
 }
 
-// group sorts the ops by part: those that cannot be given back without a trace come last.
-func (t *crossing) group() {
+// groupByPart sorts the ops by part: those that cannot be given back without a trace come last.
+func (t *crossing) groupByPart() {
 	at := map[int]int{}
 	for i := range t.all {
 		a := &t.all[i]
@@ -106,11 +106,11 @@ func (t *crossing) group() {
 		}
 		t.groups[j] = append(t.groups[j], a)
 	}
-	slices.SortStableFunc(t.groups, func(a, b []*crossed) int { return t.traces(a) - t.traces(b) })
+	slices.SortStableFunc(t.groups, func(a, b []*crossed) int { return t.rankByTrace(a) - t.rankByTrace(b) })
 }
 
-// traces returns 1 if what g charges cannot be given back without a trace, else 0.
-func (t *crossing) traces(g []*crossed) int {
+// rankByTrace returns 1 if what g charges cannot be given back without a trace, else 0.
+func (t *crossing) rankByTrace(g []*crossed) int {
 	if slices.ContainsFunc(g, func(a *crossed) bool { return t.parts.LeavesTrace(a.Limit) }) {
 		return 1
 	}
@@ -127,7 +127,7 @@ func (t *crossing) isFree() bool {
 
 // isSpendOnly reports whether all ops are spends that must allow, and can be given back.
 func (t *crossing) isSpendOnly() bool {
-	return t.traces(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool { return !IsSpend(a.Op) })
+	return t.rankByTrace(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool { return !IsSpend(a.Op) })
 }
 
 // copyOps returns the ops of a group as they are asked.
@@ -139,9 +139,9 @@ func copyOps(g []*crossed) []weir.Op {
 	return ops
 }
 
-// ask decides ops, which are those of g, and takes over the answers.
-func (t *crossing) ask(g []*crossed, ops []weir.Op) error {
-	renewed, err := t.take(t.ctx, ops)
+// askGroup decides ops, which are those of g, and takes over the answers.
+func (t *crossing) askGroup(g []*crossed, ops []weir.Op) error {
+	renewed, err := t.decidePart(t.ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (t *crossing) takeEach() (failed error) {
 	calls := NewGroup(t.env)
 	errs := make([]error, len(t.groups))
 	for i, g := range t.groups {
-		calls.Go(func() { errs[i] = t.ask(g, copyOps(g)) })
+		calls.Go(func() { errs[i] = t.askGroup(g, copyOps(g)) })
 	}
 	calls.Wait()
 	for _, err := range errs {
@@ -177,13 +177,13 @@ func (t *crossing) takeEach() (failed error) {
 func (t *crossing) chargeFirst() error {
 	for i, g := range t.groups {
 		ops := copyOps(g)
-		if err := t.ask(g, ops); err != nil {
+		if err := t.askGroup(g, ops); err != nil {
 			t.refundGroups(t.groups[:i])
 			return err
 		}
 		if refuses(ops) {
 			t.refundGroups(t.groups[:i])
-			return t.look(i)
+			return t.peekGroups(i)
 		}
 	}
 	return nil
@@ -194,19 +194,19 @@ func refuses(ops []weir.Op) bool {
 	return slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce && o.Verb == weir.Spend && !o.Decision.Allowed() })
 }
 
-// look asks all groups what a Peek says, but one. An op has what those before it on the
+// peekGroups asks all groups what a Peek says, but one. An op has what those before it on the
 // same counter leave.
-func (t *crossing) look(but int) error {
+func (t *crossing) peekGroups(but int) error {
 	for i, g := range t.groups {
 		if i == but {
 			continue
 		}
 		ops := copyOps(g)
-		AsLook(ops)
+		TurnIntoPeeks(ops)
 		for j := range ops {
 			ops[j].Role = weir.Always
 		}
-		if err := t.ask(g, ops); err != nil {
+		if err := t.askGroup(g, ops); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (t *crossing) refundGroups(groups [][]*crossed) {
 func (t *crossing) lookFirst() error {
 	for round := 0; ; round++ {
 		if round < maxRounds {
-			if err := t.look(-1); err != nil {
+			if err := t.peekGroups(-1); err != nil {
 				return err
 			}
 		}
@@ -256,19 +256,19 @@ func (t *crossing) lookFirst() error {
 			a := &t.all[i]
 			a.Answer = weir.Answer{Decision: a.decision}
 		}
-		if overtaken, err := t.charge(weir.Resolve(t.ops)); err != nil || !overtaken {
+		if overtaken, err := t.chargeGroups(weir.Resolve(t.ops)); err != nil || !overtaken {
 			return err
 		}
 	}
 }
 
-// charge charges the resolved ops, and reports whether one refuses now that was ready to
+// chargeGroups charges the resolved ops, and reports whether one refuses now that was ready to
 // allow. Then nothing is charged and the op is refused.
 //
 // Refunds come last, when all that must allow has. If one fails and may have been done,
 // the rest stays charged, so that a caller who asks again, as the holder of a reservation
 // does, does not get it twice.
-func (t *crossing) charge(pass bool) (overtaken bool, err error) {
+func (t *crossing) chargeGroups(pass bool) (overtaken bool, err error) {
 	last := -1 // the group that is asked last of those where something is charged
 	for i, g := range t.groups {
 		if slices.ContainsFunc(g, func(a *crossed) bool { return a.Charged && a.Verb != weir.Refund }) {
@@ -329,7 +329,7 @@ func (t *crossing) chargeGroup(i int, pass bool, which func(*crossed) bool) (ove
 			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
 		}
 	}
-	renewed, err := t.take(t.ctx, ops)
+	renewed, err := t.decidePart(t.ctx, ops)
 	if err != nil {
 		return false, err
 	}
@@ -374,8 +374,8 @@ func (a *crossed) takeOver(o *weir.Op, renewed bool) {
 	}
 }
 
-// finish answers the ops.
-func (t *crossing) finish() {
+// answerOps answers the ops.
+func (t *crossing) answerOps() {
 	now := int64(0)
 	for i := range t.all {
 		a := &t.all[i]

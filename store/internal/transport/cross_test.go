@@ -78,7 +78,7 @@ func (a *parted) Check([]weir.Op) error { return nil }
 
 func (a *parted) take(ops ...weir.Op) ([]weir.Op, error) {
 	a.asked = nil
-	return ops, cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo)
+	return ops, decideAcrossParts(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo)
 }
 
 func (a *parted) left(key string, l *weir.Limit) int64 {
@@ -191,7 +191,7 @@ func TestCrossAllOrNothing(t *testing.T) {
 				for _, i := range r.Perm(9)[:2+r.IntN(3)] {
 					ops = append(ops, weir.Op{Key: string(rune('a' + i%3)), Limit: limits[i/3], Cost: 1 + r.Int64N(2), Headroom: int64(r.IntN(9) / 8)})
 				}
-				if err := cross(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo); err != nil {
+				if err := decideAcrossParts(context.Background(), NewEnv(nil, nil), ops, a, a.takePart, a.undo); err != nil {
 					t.Error(err)
 					return
 				}

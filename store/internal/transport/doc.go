@@ -24,9 +24,9 @@
 //     known not to have run.
 //   - The driver owns its Ops from Send to Finish. A batch is sent as one; each of its
 //     calls is finished on its own. What [Tuning].Send puts before a driver may carry one
-//     out by others that nobody judges, with [Call.Ask].
+//     out by others that nobody judges, with [Call.AskDriver].
 //   - With Finish it is its caller's again. If that has left, the callback that it gave
-//     to [Result.Then] gets the answer, and nobody uses the call a second time.
+//     to [Result.WhenEnded] gets the answer, and nobody uses the call a second time.
 //
 // A shard is judged by its own record only: a foreground call that has no answer when its
 // budget is over since it was sent counts as one failure, and so does a background call
@@ -39,7 +39,7 @@
 // that is short of processor time is not evidence against the store. For the same reason the time
 // in which calls waited and none was in flight is added to what their callers wait.
 //
-// A call that must not run twice goes by [Repeater.Once]: a mark in the store says whether it ran,
+// A call that must not run twice goes by [Repeater.CallOnce]: a mark in the store says whether it ran,
 // so that it is made again until it has an answer. What is decided without an answer, and
 // charged or given back afterwards, goes that way.
 //

@@ -72,8 +72,8 @@ type Tuning struct {
 	FailureOf func(err error) string
 }
 
-// Fail tells the watcher why a decision is made without the store, or why a call has no answer.
-func (t *Tuning) Fail(err error) {
+// ReportFailure tells the watcher why a decision is made without the store, or why a call has no answer.
+func (t *Tuning) ReportFailure(err error) {
 	if t.Watcher != nil {
 		t.Watcher.Fail(t.FailureOf(err))
 	}

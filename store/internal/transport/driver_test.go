@@ -130,14 +130,14 @@ func TestTuning(t *testing.T) {
 		}
 		opt.Opened, opt.Closed = func(err error) { note("owner ")(2, err) }, func() { note("owner ")(2, nil) }
 		opt.Tuning = Tuning{
-			Workers: 1, Batch: 2, Waiting: 3, Bind: func(q *Queue) { q.Trip(1, errDown) },
+			Workers: 1, Batch: 2, Waiting: 3, Bind: func(q *Queue) { q.TripBreaker(1, errDown) },
 			Opened: note("driver "), Closed: func(shard int) { note("driver ")(shard, nil) },
 		}
 		q := New(d, w.env(), opt)
 		if q.opt.Workers != 1 || q.opt.Batch != 2 || q.opt.Waiting != 3 || q.IsShardOpen(0) || !q.IsShardOpen(1) {
 			t.Errorf("%+v, open %v %v", q.opt, q.IsShardOpen(0), q.IsShardOpen(1))
 		}
-		q.Trip(0, errDown)
+		q.TripBreaker(0, errDown)
 		d.probe = func(shard int) (time.Duration, error) {
 			if shard == 0 && q.IsShardOpen(1) {
 				return 0, errDown

@@ -38,11 +38,11 @@ func (t *Flight) Land(err error) {
 	close(t.landed)
 }
 
-// Await waits for a flight as long as the budget that ctx is allows, and no longer than
+// AwaitFlight waits for a flight as long as the budget that ctx is allows, and no longer than
 // ctx. It does not wait for one that is overdue. It returns why nothing was brought.
-func (q *Queue) Await(ctx context.Context, t *Flight) error {
+func (q *Queue) AwaitFlight(ctx context.Context, t *Flight) error {
 	t.Waited.Store(true)
-	if !t.Overdue.Load() && q.env.Park(ctx, t.landed, q.Left(ctx)) == Ended {
+	if !t.Overdue.Load() && q.env.Park(ctx, t.landed, q.BudgetLeft(ctx)) == Ended {
 		return &Result{Outcome: CallerGone, Err: ctx.Err()}
 	}
 	if t.over.Load() {
@@ -51,8 +51,8 @@ func (q *Queue) Await(ctx context.Context, t *Flight) error {
 	return errLate
 }
 
-// Settle waits until a flight is over or ctx ends.
-func (q *Queue) Settle(ctx context.Context, t *Flight) error {
+// AwaitLanding waits until a flight is over or ctx ends.
+func (q *Queue) AwaitLanding(ctx context.Context, t *Flight) error {
 	for !t.over.Load() {
 		if q.env.Park(ctx, t.landed, q.opt.Timeout) == Ended {
 			return ctx.Err()

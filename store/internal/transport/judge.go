@@ -7,27 +7,27 @@ import (
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
-// record tells the breaker how a call ended, unless it was told before, and reports
+// recordEnd tells the breaker how a call ended, unless it was told before, and reports
 // whether that opened it. Requires: mu.
-func (s *shard) record(c *Call, r *Result) bool {
+func (s *shard) recordEnd(c *Call, r *Result) bool {
 	switch {
 	case c.failed:
 		return false
 	case r == nil:
-		return s.breaker.record(false, s.q.opt.Tuning.RunsOnly)
+		return s.breaker.recordCall(false, s.q.opt.Tuning.RunsOnly)
 	case r.Outcome != Failed && r.Outcome != Late:
-		s.count(r)
+		s.countFailure(r)
 		return false
 	}
-	return s.fail(c, r)
+	return s.recordFailure(c, r)
 }
 
-// fail records the failure of a call, and reports whether that opened the breaker.
+// recordFailure records the failure of a call, and reports whether that opened the breaker.
 // Requires: mu.
-func (s *shard) fail(c *Call, r *Result) bool {
+func (s *shard) recordFailure(c *Call, r *Result) bool {
 	if !c.failed {
 		c.failed = true
-		s.count(r)
+		s.countFailure(r)
 	}
 	if r.Outcome == Late {
 		// However many wait, one silence is one failure: a server that gets no turn for a
@@ -38,7 +38,7 @@ func (s *shard) fail(c *Call, r *Result) bool {
 		}
 		s.lateAt = now
 	}
-	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true, s.q.opt.Tuning.RunsOnly)
+	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.recordCall(true, s.q.opt.Tuning.RunsOnly)
 }
 
 // hadTime reports whether a shard had its time for c, a call that was sent, but for a
@@ -57,7 +57,7 @@ func hadTime(c *Call, now clock.Node) bool {
 	return passed >= has/4*3
 }
 
-func (s *shard) count(r *Result) {
+func (s *shard) countFailure(r *Result) {
 	s.q.stats.failed.Add(1)
 	if r.Outcome == Late {
 		s.q.stats.late.Add(1)
@@ -75,16 +75,16 @@ func (s *shard) isStuck(c *Call) bool {
 	}
 	last := s.flight[len(s.flight)-1]
 	c.sent, c.late = last.sent, last.late // since then it waits for the shard
-	return s.fail(c, &Result{Outcome: Late})
+	return s.recordFailure(c, &Result{Outcome: Late})
 }
 
-// park waits until a call has ended, or its caller waits no longer. Meanwhile a fetch is
+// awaitCall waits until a call has ended, or its caller waits no longer. Meanwhile a fetch is
 // judged each time that it has had the budget.
-func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
+func (s *shard) awaitCall(ctx context.Context, c *Call, left time.Duration) Wake {
 	if c.class != Fetch {
 		wake := s.q.env.Park(ctx, c.gate, left)
 		for wake == TimedOut {
-			more := moreOf(c)
+			more := extraWait(c)
 			if more == 0 {
 				break
 			}
@@ -109,19 +109,19 @@ func (s *shard) park(ctx context.Context, c *Call, left time.Duration) Wake {
 // it is next.
 func (s *shard) recordLate(c *Call, by, budget clock.Node) (next clock.Node) {
 	s.mu.Lock()
-	opened := c.state == sent && c.due <= by && s.late(c, errLate)
+	opened := c.state == sent && c.due <= by && s.recordLateCall(c, errLate)
 	if next = by + budget; c.state == sent {
 		next = c.due
 	}
 	s.mu.Unlock()
 	if opened {
-		s.opened(errLate)
+		s.handleOpened(errLate)
 	}
 	return next
 }
 
-// watch judges what callers have left in flight, until all of it has been judged.
-func (s *shard) watch() {
+// recordLeftCalls judges what callers have left in flight, until all of it has been judged.
+func (s *shard) recordLeftCalls() {
 	budget := clock.Node(s.q.opt.Budget.Microseconds())
 	for until := clock.Node(0); ; {
 		s.mu.Lock()
@@ -136,7 +136,7 @@ func (s *shard) watch() {
 		until = min(now+budget, due)
 		s.mu.Unlock()
 		if opened {
-			s.opened(errLate)
+			s.handleOpened(errLate)
 		}
 		wait := until - now
 		if wait < -budget/4 {
@@ -154,19 +154,19 @@ func (s *shard) watch() {
 func (s *shard) recordResult(by clock.Node) (opened bool) {
 	for _, c := range s.flight {
 		if c.due <= by {
-			opened = s.late(c, errLate) || opened
+			opened = s.recordLateCall(c, errLate) || opened
 		}
 	}
 	return opened
 }
 
-// late notes that a call has had its time, and reports whether that opened the breaker:
+// recordLateCall notes that a call has had its time, and reports whether that opened the breaker:
 // a fetch counts if somebody waits for it, once more for each budget until it is left.
 // Its key is released: those who wait behind it hear that it is late, and the next spend
 // makes a call of its own. Requires: mu.
-func (s *shard) late(c *Call, r *Result) bool {
+func (s *shard) recordLateCall(c *Call, r *Result) bool {
 	c.due = clock.Never
-	s.drop(c, errUnsent) // those behind it
+	s.dropCall(c, errUnsent) // those behind it
 	if c.class == Fetch {
 		if !c.left {
 			c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
@@ -176,5 +176,5 @@ func (s *shard) late(c *Call, r *Result) bool {
 			return false
 		}
 	}
-	return s.fail(c, r)
+	return s.recordFailure(c, r)
 }

@@ -52,8 +52,8 @@ func (s *Series) MarkOp(key string, mark *weir.Limit, again bool, now clock.Node
 // IsOver reports whether the store may forget the mark: no call is made again.
 func (s *Series) IsOver(now clock.Node) bool { return int64(now-s.begun) > KnownFor }
 
-// End ends a call: the next one has another number.
-func (s *Series) End() { s.done++ }
+// EndCall ends a call: the next one has another number.
+func (s *Series) EndCall() { s.done++ }
 
 // HasRun reports whether the call was carried out before, by the store's answer to its mark.
 func (s *Series) HasRun(o *weir.Op) bool { return markCount-o.Decision.Remaining > s.done }

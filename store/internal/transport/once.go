@@ -45,24 +45,24 @@ type Repeater struct {
 // IsBusy reports whether a call is made again.
 func (r *Repeater) IsBusy() bool { return r.n.Load() > 0 }
 
-// Part returns with which keys a key can be in one call; that may change.
-func (r *Repeater) Part(key string) int {
+// PartOfKey returns with which keys a key can be in one call; that may change.
+func (r *Repeater) PartOfKey(key string) int {
 	if d := r.q.divider; d != nil {
 		return d.Part(key)
 	}
 	return 0
 }
 
-// series takes a series for a call whose first key is key.
-func (r *Repeater) series(key string) *numbered {
-	part, now := r.Part(key), r.q.env.Now()
+// takeSeries takes a series for a call whose first key is key.
+func (r *Repeater) takeSeries(key string) *numbered {
+	part, now := r.PartOfKey(key), r.q.env.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for idle := r.idle[part]; len(idle) > 0; {
 		n := idle[len(idle)-1]
 		idle = idle[:len(idle)-1]
 		// The part of its mark may be another by now.
-		if r.idle[part] = idle; int64(now-n.begun) <= reuseFor && r.Part(n.key) == part {
+		if r.idle[part] = idle; int64(now-n.begun) <= reuseFor && r.PartOfKey(n.key) == part {
 			return n
 		}
 	}
@@ -70,8 +70,8 @@ func (r *Repeater) series(key string) *numbered {
 	return &numbered{Series{name: name, begun: now}, strings.Clone(key), part}
 }
 
-// keep has a series be used for another call.
-func (r *Repeater) keep(n *numbered) {
+// keepSeries has a series be used for another call.
+func (r *Repeater) keepSeries(n *numbered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.idle == nil || len(r.idle) >= maxIdle {
@@ -80,7 +80,7 @@ func (r *Repeater) keep(n *numbered) {
 	r.idle[n.part] = append(r.idle[n.part], n)
 }
 
-// Once has ops, which are of one part, carried out once, for a caller who waits as those of
+// CallOnce has ops, which are of one part, carried out once, for a caller who waits as those of
 // Take do for the first answer. Before what they charge, and with it or not at all, the store
 // counts the call by the mark of a series: where that is counted, they were carried out
 // before. So a call without an answer is made again in the background, until it has one, the
@@ -90,29 +90,29 @@ func (r *Repeater) keep(n *numbered) {
 //
 // What undoes a call of a moment ago says so, and is made again also if it was not sent. A
 // store without a mark, or that carries nothing out whole, is asked without a mark, and not again.
-func (r *Repeater) Once(ctx context.Context, class Class, ops []weir.Op, undo bool, end func(ops []weir.Op, sent clock.Node, err error)) (sent clock.Node, again bool, err error) {
+func (r *Repeater) CallOnce(ctx context.Context, class Class, ops []weir.Op, undo bool, end func(ops []weir.Op, sent clock.Node, err error)) (sent clock.Node, again bool, err error) {
 	q := r.q
 	if q.opt.Mark == nil || q.opt.Tuning.CountsOnly {
 		sent, err = q.takePart(ctx, class, nil, ops, nil, undo)
 		return sent, false, err
 	}
-	n := r.series(ops[0].Key)
+	n := r.takeSeries(ops[0].Key)
 	all := make([]weir.Op, 1, len(ops)+1)
 	all[0] = n.MarkOp(n.key, q.opt.Mark, true, 0, nil)
 	all = append(all, ops...)
 	sent, err = q.takePart(ctx, class, nil, all, nil, undo)
 	switch copyAnswers(ops, all[1:]); {
 	case err == nil:
-		n.End()
+		n.EndCall()
 		fallthrough
 	case !MayRun(err) && (!undo || isAnswer(err)):
-		r.keep(n)
+		r.keepSeries(n)
 		return sent, false, err
 	}
 	for i := range all[1:] {
 		all[i+1].Key = strings.Clone(all[i+1].Key)
 	}
-	if r.n.Add(1) <= maxRepeats && q.helpers.Go(func() { r.repeat(n, all, end) }) {
+	if r.n.Add(1) <= maxRepeats && q.helpers.Go(func() { r.repeatCall(n, all, end) }) {
 		return sent, true, err
 	}
 	r.n.Add(-1)
@@ -125,8 +125,8 @@ func isAnswer(err error) bool {
 	return ok && r.Outcome == Rejected || errors.Is(err, weir.ErrClosed)
 }
 
-// repeat makes a call again until it has an answer.
-func (r *Repeater) repeat(n *numbered, all []weir.Op, end func(ops []weir.Op, sent clock.Node, err error)) {
+// repeatCall makes a call again until it has an answer.
+func (r *Repeater) repeatCall(n *numbered, all []weir.Op, end func(ops []weir.Op, sent clock.Node, err error)) {
 	q := r.q
 	ops, err, until, isCost := all[1:], error(errLate), n.begun.Add(KnownFor), true
 	for i := range ops {
@@ -137,15 +137,15 @@ func (r *Repeater) repeat(n *numbered, all []weir.Op, end func(ops []weir.Op, se
 	}
 	var sent clock.Node
 	for wait := leastWait; err != nil && q.env.Now() < until && q.env.Park(q.ctx, nil, wait) != Ended; wait = min(2*wait, mostWait) {
-		part := r.Part(ops[0].Key)
+		part := r.PartOfKey(ops[0].Key)
 		if isCost && n.part < 0 && part >= 0 {
 			// What the other server has perhaps charged does not count here, where the keys are
 			// again: costs are charged, once. Units are not given back: they may be another's.
-			n = r.series(ops[0].Key)
+			n = r.takeSeries(ops[0].Key)
 			all[0], until = n.MarkOp(n.key, q.opt.Mark, true, 0, nil), min(until, n.begun.Add(KnownFor))
 		}
 		// Another server, to which the keys have come for a while, has not the mark.
-		if part != n.part || r.Part(n.key) != n.part || r.isEarly(ops) {
+		if part != n.part || r.PartOfKey(n.key) != n.part || r.isEarly(ops) {
 			continue
 		}
 		if at, failed := q.takePart(context.Background(), Background, nil, all, nil, false); failed == nil {
@@ -153,8 +153,8 @@ func (r *Repeater) repeat(n *numbered, all []weir.Op, end func(ops []weir.Op, se
 		}
 	}
 	if err == nil {
-		n.End()
-		r.keep(n)
+		n.EndCall()
+		r.keepSeries(n)
 	}
 	r.n.Add(-1)
 	end(ops, sent, err)

@@ -100,7 +100,7 @@ func (d *ledgers) carry(shard int, c *Call) *Result {
 
 // once has ops carried out once in the background, and calls end when that is over.
 func once(q *Queue, ops []weir.Op, end func(err error)) {
-	if _, again, err := q.Repeater.Once(context.Background(), Background, ops, false, func(_ []weir.Op, _ clock.Node, err error) { end(err) }); !again {
+	if _, again, err := q.Repeater.CallOnce(context.Background(), Background, ops, false, func(_ []weir.Op, _ clock.Node, err error) { end(err) }); !again {
 		end(err)
 	}
 }
@@ -331,7 +331,7 @@ func TestUndoneOnce(t *testing.T) {
 				w.Go(func() {
 					w.sleep(time.Duration(w.rnd.IntN(20_000)) * time.Millisecond)
 					ops := []weir.Op{{Key: key, Limit: l, Cost: units}, {Key: "b", Limit: none, Cost: 2}}
-					switch _, err := q.Do(context.Background(), ops); {
+					switch _, err := q.DecideInBudget(context.Background(), ops); {
 					case err == nil && ops[0].Charged:
 						t.Error("a part of a refused request is charged")
 					case MayRun(err): // a charge without an answer stays

@@ -15,22 +15,22 @@ func IsSpend(o *weir.Op) bool {
 	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize
 }
 
-// Spends reports whether what earlier takes is no longer there for o, an op on the same
+// LeavesLessFor reports whether what earlier takes is no longer there for o, an op on the same
 // counter. Asking twice for one permit is asking once.
-func Spends(earlier, o *weir.Op) bool {
+func LeavesLessFor(earlier, o *weir.Op) bool {
 	return earlier.Verb != weir.Peek && earlier.Verb != weir.Refund && (o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID)
 }
 
-// AsLook makes ops, which one call is to charge, a look: each has what those before it on the
+// TurnIntoPeeks makes ops, which one call is to charge, a look: each has what those before it on the
 // same counter leave.
-func AsLook(ops []weir.Op) {
+func TurnIntoPeeks(ops []weir.Op) {
 	for i := range ops {
 		o := &ops[i]
 		if o.Cost+o.Headroom == 0 {
 			continue
 		}
 		for j := range i {
-			if e := &ops[j]; e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && Spends(e, o) {
+			if e := &ops[j]; e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && LeavesLessFor(e, o) {
 				o.Headroom += e.Cost
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // over is any store as a driver of one shard.
 type over struct{ store weir.Store }
 
-// Over returns a driver for a store, which is one shard and takes one call a batch.
-func Over(store weir.Store) Driver { return over{store} }
+// DriverOver returns a driver for a store, which is one shard and takes one call a batch.
+func DriverOver(store weir.Store) Driver { return over{store} }
 
 func (o over) Shards() int { return 1 }
 
@@ -25,11 +25,11 @@ func (o over) Probe(int, time.Duration) error { return nil }
 
 func (o over) Send(_ int, batch []*Call) {
 	for _, c := range batch {
-		c.Finish(o.take(c))
+		c.Finish(o.takeCall(c))
 	}
 }
 
-func (o over) take(c *Call) *Result {
+func (o over) takeCall(c *Call) *Result {
 	ctx := c.Context
 	if c.class != Foreground {
 		ctx = background.With(ctx, &background.Call{Timeout: c.Within})
@@ -71,5 +71,5 @@ func DriverOf(store weir.Store) (Driver, Tuning) {
 	if d, ok := store.(Driven); ok {
 		return d.Driver()
 	}
-	return Over(store), Tuning{}
+	return DriverOver(store), Tuning{}
 }

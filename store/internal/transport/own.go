@@ -13,9 +13,9 @@ import (
 // probeOwnEvery is how often a server of a store that is used alone is probed.
 const probeOwnEvery = 250 * time.Millisecond
 
-// NewOwn returns the queue of a store that is used alone. There is nowhere else to go where
+// NewOwnQueue returns the queue of a store that is used alone. There is nowhere else to go where
 // its only shard does not answer, so that has no breaker.
-func NewOwn(store Driven, opt Options) *Queue {
+func NewOwnQueue(store Driven, opt Options) *Queue {
 	driver, tuning := store.Driver()
 	base, meter := time.Now(), lateness.New()
 	opt.ProbeEvery, opt.Seed, opt.NeverOpens, opt.Tuning = probeOwnEvery, rand.Uint64(), driver.Shards() == 1, tuning

@@ -45,22 +45,22 @@ func TestDriverThatIsNotThereYet(t *testing.T) {
 		store.probe = func(int) (time.Duration, error) { return time.Millisecond, why }
 		opt := options()
 		opt.Tuning = Tuning{Watcher: watched, FailureOf: FailureOf, Bind: func(q *Queue) {
-			q.Trip(0, errDown)
-			q.Trip(1, errDown)
+			q.TripBreaker(0, errDown)
+			q.TripBreaker(1, errDown)
 		}}
 		q := New(store, w.env(), opt)
 		w.sleep(time.Second)
-		if _, err := q.Do(context.Background(), alone("a")); !errors.Is(err, ErrOpen) || !q.IsShardOpen(0) || !q.IsShardOpen(1) || watched.limits > 0 {
+		if _, err := q.DecideInBudget(context.Background(), alone("a")); !errors.Is(err, ErrOpen) || !q.IsShardOpen(0) || !q.IsShardOpen(1) || watched.limits > 0 {
 			t.Errorf("it is not there: %v", err)
 		}
 		why = nil
 		w.sleep(time.Second)
 		for _, key := range []string{"a", "b"} {
-			if _, err := q.Do(context.Background(), alone(key)); err != nil {
+			if _, err := q.DecideInBudget(context.Background(), alone(key)); err != nil {
 				t.Errorf("it is there: %v", err)
 			}
 		}
-		_, _ = q.Do(context.Background(), alone("bad"))
+		_, _ = q.DecideInBudget(context.Background(), alone("bad"))
 		if want := []string{"", "", "other"}; watched.limits != 3 || watched.ended != 3 || watched.took != 3*time.Millisecond || !slices.Equal(watched.failures, want) {
 			t.Errorf("%+v", watched)
 		}
@@ -95,7 +95,7 @@ func TestDoOverParts(t *testing.T) {
 			for i := range ops {
 				ops[i].Headroom = 0
 			}
-			_, err := q.Do(context.Background(), ops)
+			_, err := q.DecideInBudget(context.Background(), ops)
 			took := time.Duration(w.now-begin) * time.Microsecond
 			if each < budget/2 {
 				if err != nil || took != 3*each || d.undone != 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// opened answers what waits at a shard whose breaker has just opened, begins to probe
+// handleOpened answers what waits at a shard whose breaker has just opened, begins to probe
 // it, and tells the owner of the queue.
-func (s *shard) opened(err error) {
+func (s *shard) handleOpened(err error) {
 	s.mu.Lock()
 	for _, c := range slices.Concat(s.waiting[0], s.waiting[1], s.flight) {
-		s.drop(c, errOpen) // of what is in flight, those behind it
+		s.dropCall(c, errOpen) // of what is in flight, those behind it
 	}
 	s.waiting = [2][]*Call{}
 	s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *shard) probeUntilClosed() {
 		if s.q.env.Park(s.q.ctx, nil, every) == Ended {
 			return
 		}
-		if !s.probe() {
+		if !s.answersProbe() {
 			continue
 		}
 		s.mu.Lock()
@@ -54,8 +54,8 @@ func (s *shard) probeUntilClosed() {
 	}
 }
 
-// probe reports whether the shard answers a probe within its budget.
-func (s *shard) probe() bool {
+// answersProbe reports whether the shard answers a probe within its budget.
+func (s *shard) answersProbe() bool {
 	s.mu.Lock()
 	if s.breaker.probes == maxProbes {
 		s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *shard) probe() bool {
 	var err error
 	s.q.env.Go(func() {
 		if err = s.q.driver.Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
-			err = s.q.opt.Probe(func(ops []weir.Op) error { return s.ask(ops, within) })
+			err = s.q.opt.Probe(func(ops []weir.Op) error { return s.askPastBreaker(ops, within) })
 		}
 		s.mu.Lock()
 		s.breaker.probes--
@@ -83,23 +83,23 @@ func (s *shard) probe() bool {
 	return false
 }
 
-// ask decides ops by a call that passes by the breaker.
-func (s *shard) ask(ops []weir.Op, within time.Duration) error {
+// askPastBreaker decides ops by a call that passes by the breaker.
+func (s *shard) askPastBreaker(ops []weir.Op, within time.Duration) error {
 	c := s.q.newCall(s.q.ctx, Background, ops)
 	defer s.q.spare.Put(c)
-	c.result = c.Ask(c.Ops, within)
+	c.result = c.AskDriver(c.Ops, within)
 	copyAnswers(ops, c.Ops)
-	return c.err()
+	return c.resultError()
 }
 
-// Trip opens the breaker of a shard because of err, unless it is open. Its prober closes
+// TripBreaker opens the breaker of a shard because of err, unless it is open. Its prober closes
 // it.
-func (q *Queue) Trip(shard int, err error) {
+func (q *Queue) TripBreaker(shard int, err error) {
 	s := &q.shards[shard]
 	s.mu.Lock()
 	was := s.breaker.isOpen.Swap(true)
 	s.mu.Unlock()
 	if !was {
-		s.opened(err)
+		s.handleOpened(err)
 	}
 }

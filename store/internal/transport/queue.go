@@ -79,7 +79,7 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
 	for i := range q.shards {
 		s := &q.shards[i]
-		s.q, s.index, s.byKey, s.worker, s.watcher = q, i, map[uint64]*Call{}, s.run, s.watch
+		s.q, s.index, s.byKey, s.worker, s.watcher = q, i, map[uint64]*Call{}, s.runWorker, s.recordLeftCalls
 	}
 	if t.Bind != nil {
 		t.Bind(q)
@@ -117,7 +117,7 @@ func (q *Queue) Stats() Stats {
 func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir.Op, renewed *[]bool, undo bool) (clock.Node, error) {
 	left := q.opt.Timeout
 	if class == Foreground {
-		left = q.Left(ctx)
+		left = q.BudgetLeft(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, &Result{Outcome: CallerGone, Err: err}
@@ -130,9 +130,9 @@ func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir
 	if class == Foreground && q.opt.PerKey > 0 {
 		q.setKey(c)
 	}
-	sent, err := q.wait(ctx, c, left, ops)
+	sent, err := q.waitForCall(ctx, c, left, ops)
 	if err != nil && class != Foreground {
-		q.opt.Tuning.Fail(err)
+		q.opt.Tuning.ReportFailure(err)
 	}
 	return sent, err
 }
@@ -148,24 +148,24 @@ func (q *Queue) Waiting() (n int) {
 	return n
 }
 
-// wait queues a call, waits for its answer and copies that to ops.
-func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []weir.Op) (clock.Node, error) {
-	if r := c.shard.enter(c, left); r != nil {
+// waitForCall queues a call, waits for its answer and copies that to ops.
+func (q *Queue) waitForCall(ctx context.Context, c *Call, left time.Duration, ops []weir.Op) (clock.Node, error) {
+	if r := c.shard.enqueueCall(c, left); r != nil {
 		c.result = r
 		defer q.spare.Put(c)
-		return 0, c.err()
+		return 0, c.resultError()
 	}
-	if wake := c.shard.park(ctx, c, left); wake != Opened {
+	if wake := c.shard.awaitCall(ctx, c, left); wake != Opened {
 		r := &Result{Outcome: Late, Shard: c.shard.index, Err: ErrLate}
 		if wake == Ended {
 			r.Outcome, r.Err = CallerGone, ctx.Err()
 		}
-		if c.shard.leave(c, r) {
+		if c.shard.leaveCall(c, r) {
 			return 0, r
 		}
 		<-c.gate // it was answered meanwhile
 	}
-	sent, err := c.sent, c.err()
+	sent, err := c.sent, c.resultError()
 	if err == nil {
 		copyAnswers(ops, c.Ops)
 		if c.renewed != nil && len(c.Renewed) > 0 {

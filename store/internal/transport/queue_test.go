@@ -48,7 +48,7 @@ func run(t *testing.T, seed uint64, shards int, opt Options, f func(w *world, d 
 				t.Errorf("seed %d: shard %d has %d calls in flight, %d waiting, %d keys, %d workers", seed, i, len(s.flight), s.live, len(s.byKey), s.working)
 			}
 		}
-		if _, err := q.Do(context.Background(), spend("k")); !errors.Is(err, weir.ErrClosed) && !errors.Is(err, ErrOpen) || MayRun(err) {
+		if _, err := q.DecideInBudget(context.Background(), spend("k")); !errors.Is(err, weir.ErrClosed) && !errors.Is(err, ErrOpen) || MayRun(err) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -97,7 +97,7 @@ func TestResults(t *testing.T) {
 						ctx = x.ctx(w)
 					}
 					start, ops := w.now, alone(fmt.Sprint(n))
-					sent, err := q.Do(ctx, ops)
+					sent, err := q.DecideInBudget(ctx, ops)
 					var r *Result
 					if errors.As(err, &r); x.outcome == 0 && (err != nil || ops[0].Decision.Remaining != 1 || sent < start) {
 						t.Errorf("%v, %+v", err, ops[0])
@@ -119,7 +119,7 @@ func TestResults(t *testing.T) {
 				if st := q.Stats(); st.Failed != x.failed {
 					t.Errorf("%+v", st)
 				}
-				_, err := q.Later(alone("later"))
+				_, err := q.DecideInBackground(alone("later"))
 				if n := unanswered; err == nil && n > 0 || err != nil && n != 1 {
 					t.Errorf("%v, and %d calls are noted that no decision waits for", err, n)
 				}
@@ -127,7 +127,7 @@ func TestResults(t *testing.T) {
 					return
 				}
 				before := d.spent["9"]
-				if _, err := q.Do(context.Background(), alone("9")); !errors.Is(err, ErrOpen) || MayRun(err) || d.spent["9"] != before {
+				if _, err := q.DecideInBudget(context.Background(), alone("9")); !errors.Is(err, ErrOpen) || MayRun(err) || d.spent["9"] != before {
 					t.Errorf("while open: %v", err)
 				}
 			})
@@ -143,16 +143,16 @@ func TestBreakerOpensByShare(t *testing.T) {
 			var b Breaker
 			opened := false
 			for i := range 20 {
-				opened = b.record(i%2 == 0 && i/2 < failures, runsOnly) || opened
+				opened = b.recordCall(i%2 == 0 && i/2 < failures, runsOnly) || opened
 			}
 			for range failures - 10 + 1 {
-				opened = b.record(true, runsOnly) || opened
+				opened = b.recordCall(true, runsOnly) || opened
 			}
 			if opened != (opens && !runsOnly) {
 				t.Errorf("%d failures of 20, runs only %t: open %v", failures, runsOnly, opened)
 			}
 			for range 5 {
-				opened = b.record(true, runsOnly) || opened
+				opened = b.recordCall(true, runsOnly) || opened
 			}
 			if !opened {
 				t.Errorf("five in a row, runs only %t: closed", runsOnly)
@@ -177,7 +177,7 @@ func TestUnsent(t *testing.T) {
 				if stuck && n > 3 {
 					break
 				}
-				w.Go(func() { _, _ = q.Do(context.Background(), alone(fmt.Sprint("a", n))) })
+				w.Go(func() { _, _ = q.DecideInBudget(context.Background(), alone(fmt.Sprint("a", n))) })
 				if stuck {
 					w.sleep(budget)
 				}
@@ -186,7 +186,7 @@ func TestUnsent(t *testing.T) {
 			for !stuck && q.shards[0].live == 0 {
 				w.sleep(time.Millisecond)
 			}
-			_, err := q.Do(context.Background(), alone("b"))
+			_, err := q.DecideInBudget(context.Background(), alone("b"))
 			if MayRun(err) || err == nil || !stuck && q.Stats().Busy == 0 {
 				t.Errorf("stuck %v: %v, %+v", stuck, err, q.Stats())
 			}
@@ -222,7 +222,7 @@ func TestCoalesce(t *testing.T) {
 				if n == 5 {
 					ops[0].Cost = 2
 				}
-				if _, err := q.Do(context.Background(), ops); err != nil {
+				if _, err := q.DecideInBudget(context.Background(), ops); err != nil {
 					t.Error(err)
 				}
 				order = append(order, ops[0].Decision.Remaining*10+int64(n))
@@ -259,7 +259,7 @@ func TestLateCallReleasesItsKey(t *testing.T) {
 		for n := range 3 {
 			w.Go(func() {
 				w.sleep(time.Duration(n) * 5 * time.Millisecond)
-				_, err := q.Do(context.Background(), spend("k"))
+				_, err := q.DecideInBudget(context.Background(), spend("k"))
 				if err == nil || MayRun(err) != (n == 0) || w.now > 1+clock.Node(budget.Microseconds()) {
 					t.Errorf("at %d: %v, may run %v", w.now, err, MayRun(err))
 				}
@@ -268,7 +268,7 @@ func TestLateCallReleasesItsKey(t *testing.T) {
 		}
 		w.sleep(budget + time.Microsecond)
 		ops := spend("k")
-		if _, err := q.Do(context.Background(), ops); err != nil || ops[0].Decision.Remaining != 1 || heard != 3 {
+		if _, err := q.DecideInBudget(context.Background(), ops); err != nil || ops[0].Decision.Remaining != 1 || heard != 3 {
 			t.Errorf("%v, %+v, %d heard", err, ops[0].Decision, heard)
 		}
 		if q.Stats().Failed != 1 {
@@ -282,28 +282,28 @@ func TestBudget(t *testing.T) {
 	run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 		d.draw = func(int, *Call) fate { return fate{runs: true, after: 8 * time.Millisecond} }
 		caller := w.within(18 * time.Millisecond)
-		ctx, start := q.Begin(caller), w.now
-		if q.Begin(ctx) != ctx {
+		ctx, start := q.BeginBudget(caller), w.now
+		if q.BeginBudget(ctx) != ctx {
 			t.Error("a budget was begun anew")
 		}
 		for n := range 2 {
-			if _, err := q.Do(ctx, alone(fmt.Sprint(n))); err != nil {
+			if _, err := q.DecideInBudget(ctx, alone(fmt.Sprint(n))); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := q.Do(ctx, alone("2")); !errors.Is(err, context.Canceled) || w.now-start != 18_000 {
+		if _, err := q.DecideInBudget(ctx, alone("2")); !errors.Is(err, context.Canceled) || w.now-start != 18_000 {
 			t.Errorf("%v after %d µs", err, w.now-start)
 		}
-		if _, err := q.Do(q.Detach(ctx), alone("3")); err != nil || q.Left(q.Detach(ctx)) != budget {
+		if _, err := q.DecideInBudget(q.DetachBudget(ctx), alone("3")); err != nil || q.BudgetLeft(q.DetachBudget(ctx)) != budget {
 			t.Errorf("detached: %v", err)
 		}
-		ctx, start = q.Begin(context.Background()), w.now
+		ctx, start = q.BeginBudget(context.Background()), w.now
 		for n := range 4 {
-			if _, err := q.Do(ctx, alone(fmt.Sprint("x", n))); (n < 2) != (err == nil) || n == 3 && MayRun(err) {
+			if _, err := q.DecideInBudget(ctx, alone(fmt.Sprint("x", n))); (n < 2) != (err == nil) || n == 3 && MayRun(err) {
 				t.Errorf("call %d: %v", n, err)
 			}
 		}
-		if w.now-start != clock.Node(budget.Microseconds()) || q.Left(ctx) != 0 {
+		if w.now-start != clock.Node(budget.Microseconds()) || q.BudgetLeft(ctx) != 0 {
 			t.Errorf("took %d µs", w.now-start)
 		}
 	})
@@ -327,13 +327,13 @@ func TestBackground(t *testing.T) {
 		ended := 0
 		for n := range 20 {
 			w.Go(func() {
-				if _, err := q.Later(alone(fmt.Sprint("b", n))); err == nil {
+				if _, err := q.DecideInBackground(alone(fmt.Sprint("b", n))); err == nil {
 					ended++
 				}
 			})
 		}
 		w.sleep(100 * time.Millisecond)
-		if _, err := q.Do(context.Background(), alone("f")); err != nil || d.mostBehind > 8 {
+		if _, err := q.DecideInBudget(context.Background(), alone("f")); err != nil || d.mostBehind > 8 {
 			t.Errorf("%v, %d background calls at a time", err, d.mostBehind)
 		}
 		w.sleep(2 * time.Second)
@@ -344,7 +344,7 @@ func TestBackground(t *testing.T) {
 		for n := range 5 {
 			w.Go(func() {
 				w.sleep(time.Duration(n) * budget)
-				if _, err := q.Later(alone(fmt.Sprint("c", n))); err == nil || !MayRun(err) {
+				if _, err := q.DecideInBackground(alone(fmt.Sprint("c", n))); err == nil || !MayRun(err) {
 					t.Errorf("%v", err)
 				}
 			})
@@ -370,7 +370,7 @@ func TestFetch(t *testing.T) {
 			f.Begin()
 			if waited {
 				w.Go(func() {
-					if err := q.Await(context.Background(), f); !errors.Is(err, ErrLate) || w.now > 1+clock.Node(budget.Microseconds()) {
+					if err := q.AwaitFlight(context.Background(), f); !errors.Is(err, ErrLate) || w.now > 1+clock.Node(budget.Microseconds()) {
 						t.Errorf("%v at %d", err, w.now)
 					}
 				})
@@ -379,7 +379,7 @@ func TestFetch(t *testing.T) {
 				w.sleep(budget + time.Millisecond)
 				if start := w.now; !f.Overdue.Load() {
 					t.Error("not overdue after a budget")
-				} else if waited && (!errors.Is(q.Await(context.Background(), f), ErrLate) || w.now != start) {
+				} else if waited && (!errors.Is(q.AwaitFlight(context.Background(), f), ErrLate) || w.now != start) {
 					t.Error("an overdue flight was waited for")
 				}
 				w.sleep(5 * budget)
@@ -388,7 +388,7 @@ func TestFetch(t *testing.T) {
 				}
 			})
 			ops := alone("k")
-			if _, err := q.Fetch(context.Background(), f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.Overdue.Load() {
+			if _, err := q.DecideForFlight(context.Background(), f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.Overdue.Load() {
 				t.Errorf("%v, %+v", err, ops[0])
 			}
 		})
@@ -410,26 +410,26 @@ func TestFlight(t *testing.T) {
 			start, heard := w.now, 0
 			for range 3 {
 				w.Go(func() {
-					if err := q.Await(context.Background(), f); err != why || w.now-start != 5000 {
+					if err := q.AwaitFlight(context.Background(), f); err != why || w.now-start != 5000 {
 						t.Errorf("%v after %d µs", err, w.now-start)
 					}
 					heard++
 				})
 			}
-			if err := q.Await(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) || MayRun(err) {
+			if err := q.AwaitFlight(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) || MayRun(err) {
 				t.Errorf("%v", err)
 			}
-			if err := q.Settle(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) {
+			if err := q.AwaitLanding(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
-			if err := q.Settle(context.Background(), f); err != nil || w.now-start != 5000 {
+			if err := q.AwaitLanding(context.Background(), f); err != nil || w.now-start != 5000 {
 				t.Errorf("%v after %d µs", err, w.now-start)
 			}
 			if w.sleep(time.Millisecond); heard != 3 {
 				t.Errorf("%d of 3 heard", heard)
 			}
 		}
-		q.Trip(0, errDown)
+		q.TripBreaker(0, errDown)
 		if err := q.Launch(nil); !errors.Is(err, ErrOpen) || MayRun(err) {
 			t.Errorf("while open: %v", err)
 		}
@@ -441,7 +441,7 @@ func TestThen(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 			d.draw = func(int, *Call) fate { return fate{runs: true, after: 10 * time.Millisecond} }
-			_, err := q.Do(w.within(time.Millisecond), alone("k"))
+			_, err := q.DecideInBudget(w.within(time.Millisecond), alone("k"))
 			var r *Result
 			if !errors.As(err, &r) || !r.IsLeft() {
 				t.Fatalf("%v", err)
@@ -453,11 +453,11 @@ func TestThen(t *testing.T) {
 				}
 			}
 			if early {
-				r.Then(then)
+				r.WhenEnded(then)
 			}
 			w.sleep(20 * time.Millisecond)
 			if !early {
-				r.Then(then)
+				r.WhenEnded(then)
 			}
 			if heard != 1 {
 				t.Errorf("told %d times", heard)
@@ -478,20 +478,20 @@ func TestHalfOpen(t *testing.T) {
 			return fate{runs: true, after: time.Duration(1-shard)*5*time.Second + time.Millisecond}
 		}
 		d.probe = func(int) (time.Duration, error) { return 6 * time.Second, nil }
-		w.Go(func() { _, _ = q.Do(context.Background(), spend("\x00waits")) })
+		w.Go(func() { _, _ = q.DecideInBudget(context.Background(), spend("\x00waits")) })
 		w.sleep(time.Microsecond)
 		for range 5 {
-			w.Go(func() { _, _ = q.Do(context.Background(), spend("\x00waits")) })
-			w.Go(func() { _, _ = q.Do(context.Background(), alone("\x00waits")) })
+			w.Go(func() { _, _ = q.DecideInBudget(context.Background(), spend("\x00waits")) })
+			w.Go(func() { _, _ = q.DecideInBudget(context.Background(), alone("\x00waits")) })
 		}
 		w.sleep(time.Millisecond)
-		q.Trip(0, errDown)
-		q.Trip(0, errDown)
+		q.TripBreaker(0, errDown)
+		q.TripBreaker(0, errDown)
 		w.sleep(time.Microsecond)
 		if q.shards[0].live != 0 || q.IsOpen() {
 			t.Errorf("%d calls wait at an open shard; all open: %v", q.shards[0].live, q.IsOpen())
 		}
-		if _, err := q.Do(context.Background(), alone("\x01other")); err != nil {
+		if _, err := q.DecideInBudget(context.Background(), alone("\x01other")); err != nil {
 			t.Errorf("the other shard: %v", err)
 		}
 		w.sleep(5500 * time.Millisecond)
@@ -508,7 +508,7 @@ func TestHalfOpen(t *testing.T) {
 		if closed != 1 || q.shards[0].breaker.isOpen.Load() {
 			t.Errorf("closed %d times", closed)
 		}
-		if _, err := q.Do(context.Background(), spend("\x00k")); !errors.Is(err, ErrLate) {
+		if _, err := q.DecideInBudget(context.Background(), spend("\x00k")); !errors.Is(err, ErrLate) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -522,7 +522,7 @@ func TestProbesAreJittered(t *testing.T) {
 		opt.Seed = seed
 		run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
 			start := w.now
-			q.Trip(0, errDown)
+			q.TripBreaker(0, errDown)
 			for q.IsOpen() {
 				w.sleep(time.Millisecond)
 			}
@@ -554,7 +554,7 @@ func TestCallersDeadlinesSayNothing(t *testing.T) {
 						if i%3 == 0 {
 							ops = alone(fmt.Sprint(n, i))
 						}
-						if _, err := q.Do(ctx, ops); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrBusy) && MayRun(err) {
+						if _, err := q.DecideInBudget(ctx, ops); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrBusy) && MayRun(err) {
 							t.Errorf("seed %d: %v", first+seed, err)
 						}
 					}
@@ -585,7 +585,7 @@ func TestStallIsFoundWhoeverWaits(t *testing.T) {
 					if leave {
 						ctx = w.within(time.Millisecond)
 					}
-					_, _ = q.Do(ctx, alone(fmt.Sprint(n)))
+					_, _ = q.DecideInBudget(ctx, alone(fmt.Sprint(n)))
 				})
 			}
 			w.sleep(time.Second)
@@ -623,7 +623,7 @@ func TestSilenceIsOneFailure(t *testing.T) {
 				for c := range callers {
 					w.Go(func() {
 						for n := range 10 {
-							_, _ = q.Do(context.Background(), alone(fmt.Sprint(c, "-", n)))
+							_, _ = q.DecideInBudget(context.Background(), alone(fmt.Sprint(c, "-", n)))
 						}
 					})
 				}
@@ -660,7 +660,7 @@ func TestTimeOfTheNodeIsNotTheStores(t *testing.T) {
 			d.draw = func(int, *Call) fate { return fate{runs: true, after: x.lasts} }
 			start := w.now
 			ops := spend("k")
-			_, err := q.Do(context.Background(), ops)
+			_, err := q.DecideInBudget(context.Background(), ops)
 			if (err == nil) != x.answered {
 				t.Errorf("a turn after %s, an answer after %s: %v", x.turn, x.lasts, err)
 			}
@@ -756,9 +756,9 @@ func (o *oracle) call(caller int) {
 		switch o.w.rnd.IntN(8) {
 		case 0:
 			ops, joined, most = alone(fmt.Sprint(i%2, " later ", caller, " ", i)), false, timeout
-			_, err = o.q.Later(ops)
+			_, err = o.q.DecideInBackground(ops)
 		default:
-			_, err = o.q.Do(ctx, ops)
+			_, err = o.q.DecideInBudget(ctx, ops)
 		}
 		key := ops[0].Key
 		if took := o.w.now - start; took > clock.Node(most.Microseconds()) {

@@ -52,7 +52,7 @@ func TestEndedCallsAreTheirCallers(t *testing.T) {
 					cancel()
 				}
 				ops := spend(string(rune('a' + i%6)))
-				if _, err := q.Do(ctx, ops); err == nil != ops[0].Charged {
+				if _, err := q.DecideInBudget(ctx, ops); err == nil != ops[0].Charged {
 					t.Errorf("%v, charged: %t", err, ops[0].Charged)
 				} else if err == nil {
 					answered.Add(1)

@@ -33,28 +33,28 @@ type shard struct {
 	starved    starved
 }
 
-// enter queues a call for a caller who waits so long, unless there is no room or the shard is open.
-func (s *shard) enter(c *Call, waits time.Duration) *Result {
+// enqueueCall queues a call for a caller who waits so long, unless there is no room or the shard is open.
+func (s *shard) enqueueCall(c *Call, waits time.Duration) *Result {
 	if s.breaker.isOpen.Load() {
 		return errOpen
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.entered, c.starved = look(s), s.starved.total
+	c.entered, c.starved = updateStarved(s), s.starved.total
 	c.ends = c.entered.Add(waits.Microseconds())
 	c.until = c.ends
 	if s.live >= s.q.opt.Waiting {
-		return s.busy()
+		return s.refuseBusy()
 	}
 	first := s.byKey[c.tag]
 	if first != nil && first.limit == c.limit && first.key == c.key {
-		if !s.join(first, c) {
-			return s.busy()
+		if !s.joinBehind(first, c) {
+			return s.refuseBusy()
 		}
 		s.live++
 		return nil
 	}
-	if r := s.push(c); r != nil {
+	if r := s.pushWaiting(c); r != nil {
 		return r
 	}
 	s.live++
@@ -64,11 +64,11 @@ func (s *shard) enter(c *Call, waits time.Duration) *Result {
 	return nil
 }
 
-// run is a worker: it sends what waits, until nothing does.
-func (s *shard) run() {
+// runWorker is a worker: it sends what waits, until nothing does.
+func (s *shard) runWorker() {
 	batch := make([]*Call, 0, min(s.q.opt.Batch, 16))
 	for {
-		if batch = s.next(batch[:0]); len(batch) == 0 {
+		if batch = s.nextBatch(batch[:0]); len(batch) == 0 {
 			return
 		}
 		if w := s.q.opt.Tuning.Watcher; w != nil {
@@ -81,16 +81,16 @@ func (s *shard) run() {
 	}
 }
 
-// next takes out what a worker sends together. Nothing ends the worker.
-func (s *shard) next(batch []*Call) []*Call {
+// nextBatch takes out what a worker sends together. Nothing ends the worker.
+func (s *shard) nextBatch(batch []*Call) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, late := look(s), time.Duration(0)
+	now, late := updateStarved(s), time.Duration(0)
 	if s.q.env.Late != nil {
 		late = s.q.env.Late(0)
 	}
 	for len(batch) < s.q.opt.Batch {
-		c := s.pop()
+		c := s.popWaiting()
 		if c == nil {
 			break
 		}
@@ -104,7 +104,7 @@ func (s *shard) next(batch []*Call) []*Call {
 			s.background++
 		}
 		s.live--
-		s.merge(c)
+		s.mergeBehind(c)
 		s.flight = append(s.flight, c)
 		batch = append(batch, c)
 	}
@@ -116,12 +116,12 @@ func (s *shard) next(batch []*Call) []*Call {
 	return batch
 }
 
-// leave takes a call back for a caller who waits no longer, for the reason in r, and says
+// leaveCall takes a call back for a caller who waits no longer, for the reason in r, and says
 // there whether it may run. It returns false if the call has ended meanwhile: its gate is
 // open.
-func (s *shard) leave(c *Call, r *Result) bool {
+func (s *shard) leaveCall(c *Call, r *Result) bool {
 	s.mu.Lock()
-	look(s)
+	updateStarved(s)
 	// What was sent before has waited for longer.
 	opened := r.Outcome == Late && s.recordResult(c.ends)
 	ended := c.state == finished
@@ -134,7 +134,7 @@ func (s *shard) leave(c *Call, r *Result) bool {
 		}
 	case queued:
 		s.live--
-		s.sweep(listOf(c.class))
+		s.sweepLeft(listOfClass(c.class))
 		if r.Outcome == Late {
 			r.Outcome = Unsent
 			s.q.stats.busy.Add(1)
@@ -143,7 +143,7 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	}
 	s.mu.Unlock()
 	if opened {
-		s.opened(errLate)
+		s.handleOpened(errLate)
 	}
 	return !ended
 }
@@ -165,13 +165,13 @@ func (c *Call) Finish(r *Result) {
 		t.Watcher.End(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, failure, c.report)
 	}
 	s.mu.Lock()
-	look(s)
+	updateStarved(s)
 	i := slices.Index(s.flight, c)
 	s.flight = slices.Delete(s.flight, i, i+1)
 	if c.class == Background {
 		s.background--
 	}
-	opened := s.record(c, r)
+	opened := s.recordEnd(c, r)
 	s.release(c)
 	if len(c.with) > 0 && r == nil {
 		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
@@ -185,14 +185,14 @@ func (c *Call) Finish(r *Result) {
 		if r == nil {
 			copyAnswers(f.Ops, c.Ops[i+1:i+2])
 		}
-		left = f.end(r, left)
+		left = f.handBack(r, left)
 	}
-	left = c.end(r, left)
+	left = c.handBack(r, left)
 	s.mu.Unlock()
 	for _, f := range left {
-		f.then(f.Ops, f.err())
+		f.then(f.Ops, f.resultError())
 	}
 	if opened {
-		s.opened(r)
+		s.handleOpened(r)
 	}
 }

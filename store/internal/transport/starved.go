@@ -13,9 +13,9 @@ type starved struct{ total, until clock.Node }
 // maxStarved is how much longer a caller waits at most, in microseconds.
 const maxStarved = 1_000_000
 
-// look adds the time since the last look, before anything changes, and returns the time.
+// updateStarved adds the time since the last look, before anything changes, and returns the time.
 // Requires: mu.
-func look(s *shard) (now clock.Node) {
+func updateStarved(s *shard) (now clock.Node) {
 	now = s.q.env.Now()
 	if s.live > 0 && len(s.flight) == 0 {
 		s.starved.total += now - s.starved.until
@@ -24,12 +24,12 @@ func look(s *shard) (now clock.Node) {
 	return now
 }
 
-// moreOf returns how much longer the caller of c waits, whose time is over.
-func moreOf(c *Call) time.Duration {
+// extraWait returns how much longer the caller of c waits, whose time is over.
+func extraWait(c *Call) time.Duration {
 	s := c.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := look(s)
+	now := updateStarved(s)
 	c.ends = max(c.ends, c.until+min(s.starved.total-c.starved, maxStarved))
 	return time.Duration(max(c.ends-now, 0)) * time.Microsecond
 }

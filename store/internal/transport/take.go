@@ -7,30 +7,30 @@ import (
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
-// Do decides ops for a caller who waits as long as the budget that ctx is, or a whole
+// DecideInBudget decides ops for a caller who waits as long as the budget that ctx is, or a whole
 // one, and no longer than ctx: in one call, or in several if they are of several parts. It
 // returns when they were sent. An error is a *Result.
-func (q *Queue) Do(ctx context.Context, ops []weir.Op) (clock.Node, error) {
-	return q.Take(ctx, Foreground, nil, ops)
+func (q *Queue) DecideInBudget(ctx context.Context, ops []weir.Op) (clock.Node, error) {
+	return q.DecideByClass(ctx, Foreground, nil, ops)
 }
 
-// Later is Do for ops that no decision waits for. It waits as long as the timeout.
-func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
-	return q.Take(context.Background(), Background, nil, ops)
+// DecideInBackground is Do for ops that no decision waits for. It waits as long as the timeout.
+func (q *Queue) DecideInBackground(ops []weir.Op) (clock.Node, error) {
+	return q.DecideByClass(context.Background(), Background, nil, ops)
 }
 
-// Fetch is Later for ops that bring what decisions wait for, as f says, made for the
+// DecideForFlight is Later for ops that bring what decisions wait for, as f says, made for the
 // caller of ctx, whose end does not matter.
-func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
+func (q *Queue) DecideForFlight(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
 	defer f.Overdue.Store(false)
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return q.Take(ctx, Fetch, f, ops)
+	return q.DecideByClass(ctx, Fetch, f, ops)
 }
 
-// Take decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
-func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
+// DecideByClass decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
+func (q *Queue) DecideByClass(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
 	divider := q.divider
 	if divider == nil || !isDivided(divider, ops) {
 		return q.takePart(ctx, class, f, ops, nil, false)
@@ -41,8 +41,8 @@ func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op)
 		_, err = q.takePart(ctx, class, f, ops, &renewed, false)
 		return renewed, err
 	}
-	return sent, cross(q.Begin(ctx), q.env, ops, divider, take, func(ctx context.Context, ops []weir.Op, end func(error)) (bool, error) {
-		_, again, err := q.Repeater.Once(ctx, class, ops, true, func(_ []weir.Op, _ clock.Node, err error) { end(err) })
+	return sent, decideAcrossParts(q.BeginBudget(ctx), q.env, ops, divider, take, func(ctx context.Context, ops []weir.Op, end func(error)) (bool, error) {
+		_, again, err := q.Repeater.CallOnce(ctx, class, ops, true, func(_ []weir.Op, _ clock.Node, err error) { end(err) })
 		return again, err
 	})
 }

@@ -27,7 +27,7 @@ func (p *porter) take(ctx context.Context, q *Queue, x *parcel) error {
 	key := fmt.Sprint(len(p.parcels))
 	p.parcels[key] = x
 	p.mu.Unlock()
-	_, err := q.Do(ctx, []weir.Op{{Key: key}})
+	_, err := q.DecideInBudget(ctx, []weir.Op{{Key: key}})
 	return err
 }
 
@@ -134,7 +134,7 @@ func TestProbeIsExcused(t *testing.T) {
 	for _, excused := range []bool{false, true} {
 		probe := func(func([]weir.Op) error) error { return &Result{Outcome: Failed, Excused: excused, Err: errDown} }
 		carrying(t, func(o *Options) { o.Probe = probe }, func(q *Queue, p *porter) {
-			q.Trip(0, errDown)
+			q.TripBreaker(0, errDown)
 			if time.Sleep(time.Second); q.IsOpen() == excused {
 				t.Errorf("excused %v, open %v", excused, q.IsOpen())
 			}

@@ -2,8 +2,8 @@ package transport
 
 import "slices"
 
-// push appends a call to what waits, and sees to it that a worker takes it, if one may.
-func (s *shard) push(c *Call) *Result {
+// pushWaiting appends a call to what waits, and sees to it that a worker takes it, if one may.
+func (s *shard) pushWaiting(c *Call) *Result {
 	if s.breaker.isOpen.Load() {
 		return errOpen
 	}
@@ -13,19 +13,19 @@ func (s *shard) push(c *Call) *Result {
 	if s.working == 0 {
 		return errClosed
 	}
-	list := listOf(c.class)
+	list := listOfClass(c.class)
 	s.waiting[list] = append(s.waiting[list], c)
 	return nil
 }
 
-func (s *shard) busy() *Result {
+func (s *shard) refuseBusy() *Result {
 	s.q.stats.busy.Add(1)
 	return errBusy
 }
 
-// pop takes out the call that came first, but for background calls of which enough are
+// popWaiting takes out the call that came first, but for background calls of which enough are
 // under way.
-func (s *shard) pop() *Call {
+func (s *shard) popWaiting() *Call {
 	for {
 		list := 0
 		if fore, back := s.waiting[0], s.waiting[1]; len(back) > 0 && s.background < s.q.opt.atMostBackground() &&
@@ -48,8 +48,8 @@ func (s *shard) pop() *Call {
 	}
 }
 
-// sweep takes out of what waits the calls that were left, if they are many. Requires: mu.
-func (s *shard) sweep(list int) {
+// sweepLeft takes out of what waits the calls that were left, if they are many. Requires: mu.
+func (s *shard) sweepLeft(list int) {
 	all := s.waiting[list]
 	if s.live*2+64 > len(all) {
 		return
@@ -64,7 +64,7 @@ func (s *shard) sweep(list int) {
 	}
 }
 
-func listOf(class Class) int {
+func listOfClass(class Class) int {
 	if class == Background {
 		return 1
 	}
@@ -86,14 +86,14 @@ func (s *shard) release(c *Call) {
 	first := rest[0]
 	first.behind = append(first.behind, rest[1:]...)
 	s.byKey[c.tag] = first
-	if r := s.push(first); r != nil {
-		s.drop(first, r)
+	if r := s.pushWaiting(first); r != nil {
+		s.dropCall(first, r)
 	}
 }
 
-// drop answers a call that waits, and those behind it, without sending them. Requires:
+// dropCall answers a call that waits, and those behind it, without sending them. Requires:
 // mu.
-func (s *shard) drop(c *Call, r *Result) {
+func (s *shard) dropCall(c *Call, r *Result) {
 	if s.byKey[c.tag] == c {
 		delete(s.byKey, c.tag)
 	}
@@ -104,7 +104,7 @@ func (s *shard) drop(c *Call, r *Result) {
 			continue
 		}
 		s.live--
-		f.end(r, nil)
+		f.handBack(r, nil)
 	}
 }
 

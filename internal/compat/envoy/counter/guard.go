@@ -24,7 +24,7 @@ var errUnasked = errors.New("unsolicited reply from Redis; connection closed: se
 
 // Write implements net.Conn.
 func (c *guard) Write(b []byte) (int, error) {
-	commands, err := c.asked.scan(b)
+	commands, err := c.asked.countValues(b)
 	if err != nil {
 		return 0, err
 	}
@@ -35,7 +35,7 @@ func (c *guard) Write(b []byte) (int, error) {
 // Read implements net.Conn.
 func (c *guard) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	replies, broken := c.replied.scan(b[:n])
+	replies, broken := c.replied.countValues(b[:n])
 	if broken != nil {
 		return 0, broken
 	}
@@ -64,14 +64,14 @@ type framing struct {
 	left []int
 }
 
-// scan returns how many values end in b.
-func (f *framing) scan(b []byte) (values int64, err error) {
+// countValues returns how many values end in b.
+func (f *framing) countValues(b []byte) (values int64, err error) {
 	for len(b) > 0 {
 		if f.skip > 0 {
 			n := min(f.skip, len(b))
 			f.skip, b = f.skip-n, b[n:]
 			if f.skip == 0 {
-				values += f.end()
+				values += f.endValue()
 			}
 			continue
 		}
@@ -87,7 +87,7 @@ func (f *framing) scan(b []byte) (values int64, err error) {
 			return values, nil
 		}
 		b = rest
-		n, err := f.header(line)
+		n, err := f.takeHeader(line)
 		if err != nil {
 			return values, err
 		}
@@ -97,15 +97,15 @@ func (f *framing) scan(b []byte) (values int64, err error) {
 	return values, nil
 }
 
-// header takes a line without its \n and returns how many values end with it.
-func (f *framing) header(line []byte) (int64, error) {
+// takeHeader takes a line without its \n and returns how many values end with it.
+func (f *framing) takeHeader(line []byte) (int64, error) {
 	if len(line) < 2 || line[len(line)-1] != '\r' {
 		return 0, fmt.Errorf("redis sent %.20q: not RESP2", line)
 	}
 	kind, most := line[0], 0
 	switch kind {
 	case '+', '-', ':':
-		return f.end(), nil
+		return f.endValue(), nil
 	case '$':
 		most = maxRESPBulk
 	case '*':
@@ -118,7 +118,7 @@ func (f *framing) header(line []byte) (int64, error) {
 	case err != nil || n < -1 || n > most || len(f.left) == maxRESPDepth:
 		return 0, fmt.Errorf("redis sent %.20q: not RESP2, or too long", line)
 	case n == -1, kind == '*' && n == 0:
-		return f.end(), nil
+		return f.endValue(), nil
 	case kind == '*':
 		f.left = append(f.left, n)
 	default:
@@ -127,9 +127,9 @@ func (f *framing) header(line []byte) (int64, error) {
 	return 0, nil
 }
 
-// end ends a value, and the arrays that end with it: it returns 1 if none is left
+// endValue ends a value, and the arrays that end with it: it returns 1 if none is left
 // around.
-func (f *framing) end() int64 {
+func (f *framing) endValue() int64 {
 	for i := len(f.left) - 1; i >= 0; i-- {
 		if f.left[i]--; f.left[i] > 0 {
 			return 0

@@ -34,7 +34,7 @@ func TestFraming(t *testing.T) {
 				parts = strings.Split(text, "")
 			}
 			for _, part := range parts {
-				n, err := f.scan([]byte(part))
+				n, err := f.countValues([]byte(part))
 				if err != nil {
 					t.Fatal(text, err)
 				}
@@ -49,7 +49,7 @@ func TestFraming(t *testing.T) {
 		"hello\r\n", "\r\n", "+OK\n", ">2\r\n", "%1\r\n", "_\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n", "*1048577\r\n", "$9223372036854775807\r\n",
 		strings.Repeat("*1\r\n", 17), "+" + strings.Repeat("a", 65<<10), "+" + strings.Repeat("a", 65<<10) + "\r\n",
 	} {
-		if n, err := new(framing).scan([]byte(text)); err == nil {
+		if n, err := new(framing).countValues([]byte(text)); err == nil {
 			t.Errorf("%.20q is taken for %d values", text, n)
 		}
 	}
@@ -156,14 +156,14 @@ func FuzzFraming(f *testing.F) {
 	f.Add([]byte("*2\r\n$1\r\na\r\n:1\r\n+OK\r\n"), 3)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		var whole, parts framing
-		want, err := whole.scan(b)
+		want, err := whole.countValues(b)
 		if cut < 0 || cut > len(b) {
 			return
 		}
-		got, err1 := parts.scan(b[:cut])
+		got, err1 := parts.countValues(b[:cut])
 		if err1 == nil {
 			var more int64
-			more, err1 = parts.scan(b[cut:])
+			more, err1 = parts.countValues(b[cut:])
 			got += more
 		}
 		if got != want || (err == nil) != (err1 == nil) {

@@ -131,7 +131,7 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 	for i := range hits {
 		keys[i] = string(hits[i].Key)
 	}
-	items := m.get(keys)
+	items := m.readItems(keys)
 	for i := range hits {
 		h := &hits[i]
 		h.Count = 0
@@ -153,7 +153,7 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 	add := func() {
 		defer m.adding.Done()
 		for i := range later {
-			m.add(now, keys[i], &later[i])
+			m.changeCounter(now, keys[i], &later[i])
 		}
 	}
 	select {
@@ -168,7 +168,7 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 	return nil
 }
 
-func (m *Memcached) get(keys []string) map[string]*memcache.Item {
+func (m *Memcached) readItems(keys []string) map[string]*memcache.Item {
 	m.stats.KeysRequested.Add(uint64(len(keys)))
 	items, err := m.client.GetMulti(keys)
 	if err != nil {
@@ -181,9 +181,9 @@ func (m *Memcached) get(keys []string) map[string]*memcache.Item {
 	return items
 }
 
-// add changes one counter. A counter that is not there must be made, and another
+// changeCounter changes one counter. A counter that is not there must be made, and another
 // request may be faster.
-func (m *Memcached) add(now int64, key string, h *Hit) {
+func (m *Memcached) changeCounter(now int64, key string, h *Hit) {
 	err := m.increment(key, h)
 	if errors.Is(err, memcache.ErrCacheMiss) {
 		if h.Back {
@@ -248,8 +248,8 @@ func (m *Memcached) complain(what, key string, err error) {
 // Stats returns what was asked of the servers until now, and counts on.
 func (m *Memcached) Stats() *MemcachedStats { return &m.stats }
 
-// Flush waits until what requests were told is added. No Add may run beside it.
-func (m *Memcached) Flush() { m.adding.Wait() }
+// WaitForAdds waits until what requests were told is added. No Add may run beside it.
+func (m *Memcached) WaitForAdds() { m.adding.Wait() }
 
 // Close implements Store. It waits for additions under way.
 func (m *Memcached) Close() error {

@@ -35,14 +35,14 @@ func TestMemcachedCounts(t *testing.T) {
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}})
 	// Hits of one request do not see each other.
 	want(t, "both", counts(t, m, hit("a", 1), hit("a", 2), hit("b", 5)), "1 2 5")
-	m.Flush()
+	m.WaitForAdds()
 	want(t, "then", counts(t, m, hit("a", 0), hit("b", 6)), "3 11")
-	m.Flush()
+	m.WaitForAdds()
 	want(t, "given back", counts(t, m, back("b", 2), back("a", 9), back("none", 1)), "9 0 0")
-	m.Flush()
+	m.WaitForAdds()
 	// "11" became "9 ".
 	want(t, "after that", counts(t, m, hit("a", 0), hit("b", 0), hit("none", 0)), "0 9 0")
-	m.Flush()
+	m.WaitForAdds()
 	if s := m.Stats(); s.MultiGets.Load() != 4 || s.Adds.Load() != 3 || s.KeysRequested.Load() != 11 || s.KeysFound.Load() != 6 || s.IncrementMisses.Load() == 0 {
 		t.Errorf("%+v", s)
 	}
@@ -52,7 +52,7 @@ func TestMemcachedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "a count of 2^31", counts(t, m, hit("big", 1)), "1")
-	m.Flush()
+	m.WaitForAdds()
 }
 
 func TestMemcachedAtTheSameTime(t *testing.T) {
@@ -66,7 +66,7 @@ func TestMemcachedAtTheSameTime(t *testing.T) {
 			wg.Go(func() { counts(t, m, hit(key, 1)) })
 		}
 		wg.Wait()
-		m.Flush()
+		m.WaitForAdds()
 		want(t, "of 40 at once, counted", counts(t, m, hit(key, 0)), "40")
 	}
 	if m.Stats().AddNotStored.Load() == 0 {
@@ -90,7 +90,7 @@ func TestMemcachedKeepsLongWindows(t *testing.T) {
 			if err := m.Add(t.Context(), at, hits); err != nil {
 				t.Fatal(err)
 			}
-			m.Flush()
+			m.WaitForAdds()
 			h.Count = hits[0].Count
 		}
 		if h.Count != 2 {
@@ -106,7 +106,7 @@ func TestMemcachedFailsOpen(t *testing.T) {
 	var said bytes.Buffer
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	want(t, "a key that is too long", counts(t, m, hit(strings.Repeat("k", 251), 4), hit("a", 5)), "4 5")
-	m.Flush()
+	m.WaitForAdds()
 	if s := m.Stats(); s.MultiGetErrors.Load() != 1 || s.IncrementErrors.Load() != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -144,7 +144,7 @@ func TestMemcachedLooksServersUp(t *testing.T) {
 		return []string{*use.Load()}, nil
 	}})
 	want(t, "the first", counts(t, m, hit("a", 5)), "5")
-	m.Flush()
+	m.WaitForAdds()
 	use.Store(&two)
 	servertest.Await(t, "the other server", func() bool { return counts(t, m, hit("a", 0)) == "0" })
 	use.Store(nil)
@@ -152,7 +152,7 @@ func TestMemcachedLooksServersUp(t *testing.T) {
 		<-asked
 	}
 	want(t, "nobody knows", counts(t, m, hit("a", 0)), "0")
-	m.Flush()
+	m.WaitForAdds()
 	_, err := counter.OpenMemcached(t.Context(), counter.MemcachedOptions{Lookup: func(context.Context) ([]string, error) { return nil, errors.New("nobody knows") }})
 	if err == nil {
 		t.Error("servers that nobody knows were taken")

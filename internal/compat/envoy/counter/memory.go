@@ -94,19 +94,19 @@ func NewMemory(o MemoryOptions) *Memory {
 
 // Add implements Store.
 func (m *Memory) Add(_ context.Context, now int64, hits []Hit) error {
-	return m.each(now, hits, (*shard).add)
+	return m.eachHit(now, hits, (*shard).changeCounter)
 }
 
 // Look implements Looker.
 func (m *Memory) Look(_ context.Context, now int64, hits []Hit) error {
-	return m.each(now, hits, func(s *shard, key hash, now int64, h *Hit) error {
-		h.Count = s.count(key, now, h)
+	return m.eachHit(now, hits, func(s *shard, key hash, now int64, h *Hit) error {
+		h.Count = s.readCount(key, now, h)
 		return nil
 	})
 }
 
-// each does it for all hits, also behind one that fails, as Redis does.
-func (m *Memory) each(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) error) (failed error) {
+// eachHit does it for all hits, also behind one that fails, as Redis does.
+func (m *Memory) eachHit(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) error) (failed error) {
 	for i := range hits {
 		h := &hits[i]
 		key := hash{maphash.Bytes(m.seeds[0], h.Key), maphash.Bytes(m.seeds[1], h.Key)}
@@ -124,22 +124,22 @@ func (m *Memory) each(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) 
 	return failed
 }
 
-// count returns where the counter of a key stands.
-func (s *shard) count(key hash, now int64, h *Hit) uint64 {
+// readCount returns where the counter of a key stands.
+func (s *shard) readCount(key hash, now int64, h *Hit) uint64 {
 	if e, ok := s.entries[key]; ok {
 		if e.end <= now {
 			return 0
 		}
 		return e.count
 	}
-	if o := s.find(h.Period, now); o != nil {
+	if o := s.findOverflow(h.Period, now); o != nil {
 		return o.sketch.Estimate(key[0])
 	}
 	return 0
 }
 
-// add changes the counter of a key.
-func (s *shard) add(key hash, now int64, h *Hit) error {
+// changeCounter changes the counter of a key.
+func (s *shard) changeCounter(key hash, now int64, h *Hit) error {
 	e, ok := s.entries[key]
 	if ok && e.end <= now {
 		e = entry{}
@@ -158,8 +158,8 @@ func (s *shard) add(key hash, now int64, h *Hit) error {
 		if len(s.entries) >= s.due {
 			s.sweep(now)
 		}
-		if s.count(key, now, h) > 0 || len(s.entries) >= s.room {
-			s.share(key, now, h)
+		if s.readCount(key, now, h) > 0 || len(s.entries) >= s.room {
+			s.countShared(key, now, h)
 			return nil
 		}
 		if h.Hits == 0 || h.Back {
@@ -192,25 +192,25 @@ func (s *shard) sweep(now int64) {
 	s.due = min(max(2*len(s.entries), fewest), s.room)
 }
 
-// share counts a key that finds no room. Nothing can be given back here: other
+// countShared counts a key that finds no room. Nothing can be given back here: other
 // keys would lose theirs.
-func (s *shard) share(key hash, now int64, h *Hit) {
+func (s *shard) countShared(key hash, now int64, h *Hit) {
 	if h.Back || h.Hits == 0 {
-		h.Count = s.count(key, now, h)
+		h.Count = s.readCount(key, now, h)
 		return
 	}
-	o := s.find(h.Period, now)
+	o := s.findOverflow(h.Period, now)
 	if o == nil {
-		o = s.make(h.Period)
+		o = s.makeOverflow(h.Period)
 	}
 	s.shared++
 	o.end = max(o.end, h.End)
-	h.Count = min(o.sketch.Add(key[0], h.Hits), math.MaxInt64)
+	h.Count = min(o.sketch.AddUnits(key[0], h.Hits), math.MaxInt64)
 }
 
-// find returns the sketch for a length of window, nil if there is none yet. It is
+// findOverflow returns the sketch for a length of window, nil if there is none yet. It is
 // empty when all windows counted in it are over.
-func (s *shard) find(period, now int64) *overflow {
+func (s *shard) findOverflow(period, now int64) *overflow {
 	for i := range s.overflow {
 		o := &s.overflow[i]
 		if o.period == period || i == maxOverflows-1 {
@@ -223,7 +223,7 @@ func (s *shard) find(period, now int64) *overflow {
 	return nil
 }
 
-func (s *shard) make(period int64) *overflow {
+func (s *shard) makeOverflow(period int64) *overflow {
 	c, err := sketch.NewCountMin(depth, s.width)
 	if err != nil {
 		panic("counter: " + err.Error()) // The bounds of width are those of the sketch.

@@ -55,8 +55,8 @@ return redis.call('DECRBY', KEYS[1], ARGV[1])`
 
 // Add implements Store.
 func (r *Redis) Add(ctx context.Context, _ int64, hits []Hit) error {
-	return r.each(hits, func(c *redisClient, perSecond bool) error {
-		j := c.job()
+	return r.eachServer(hits, func(c *redisClient, perSecond bool) error {
+		j := c.acquireJob()
 		for i := range hits {
 			h := &hits[i]
 			if h.PerSecond != perSecond {
@@ -64,31 +64,31 @@ func (r *Redis) Add(ctx context.Context, _ int64, hits []Hit) error {
 			}
 			key, b := string(h.Key), c.client.B()
 			if h.Back {
-				j.add(b.Eval().Script(refundScript).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build(), use{i, "EVAL"})
+				j.addCommand(b.Eval().Script(refundScript).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build(), use{i, "EVAL"})
 				continue
 			}
-			j.add(b.Incrby().Key(key).Increment(int64(h.Hits)).Build(), use{i, "INCRBY"})
-			j.add(b.Expire().Key(key).Seconds(r.expiry(h)).Build(), use{i, "EXPIRE"})
+			j.addCommand(b.Incrby().Key(key).Increment(int64(h.Hits)).Build(), use{i, "INCRBY"})
+			j.addCommand(b.Expire().Key(key).Seconds(r.expiry(h)).Build(), use{i, "EXPIRE"})
 		}
-		return c.do(ctx, j, hits)
+		return c.completeJob(ctx, j, hits)
 	})
 }
 
 // Look implements Looker.
 func (r *Redis) Look(ctx context.Context, _ int64, hits []Hit) error {
-	return r.each(hits, func(c *redisClient, perSecond bool) error {
-		j := c.job()
+	return r.eachServer(hits, func(c *redisClient, perSecond bool) error {
+		j := c.acquireJob()
 		for i := range hits {
 			if h := &hits[i]; h.PerSecond == perSecond {
-				j.add(c.client.B().Get().Key(string(h.Key)).Build(), use{i, "GET"})
+				j.addCommand(c.client.B().Get().Key(string(h.Key)).Build(), use{i, "GET"})
 			}
 		}
-		return c.do(ctx, j, hits)
+		return c.completeJob(ctx, j, hits)
 	})
 }
 
-// each calls do for each server that is to be asked.
-func (r *Redis) each(hits []Hit, do func(c *redisClient, perSecond bool) error) error {
+// eachServer calls do for each server that is to be asked.
+func (r *Redis) eachServer(hits []Hit, do func(c *redisClient, perSecond bool) error) error {
 	if r.perSecond == nil {
 		for i := range hits {
 			hits[i].PerSecond = false

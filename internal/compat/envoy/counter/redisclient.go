@@ -66,7 +66,7 @@ type use struct {
 	verb string
 }
 
-func (j *job) add(cmd rueidis.Completed, u use) {
+func (j *job) addCommand(cmd rueidis.Completed, u use) {
 	j.cmds, j.uses = append(j.cmds, cmd), append(j.uses, u)
 }
 
@@ -94,7 +94,7 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	c.jobs.New = func() any { return &job{done: make(chan struct{}, 1)} }
 	c.timers.New = func() any { return time.NewTimer(time.Hour) }
 	for range workers {
-		c.working.Go(c.work)
+		c.working.Go(c.sendQueued)
 	}
 	return c, nil
 }
@@ -107,23 +107,23 @@ func (c *redisClient) close() {
 	c.working.Wait()
 }
 
-// job returns an empty job.
-func (c *redisClient) job() *job {
+// acquireJob returns an empty job.
+func (c *redisClient) acquireJob() *job {
 	j := c.jobs.Get().(*job)
 	j.cmds, j.uses, j.counts, j.errs = j.cmds[:0], j.uses[:0], j.counts[:0], j.errs[:0]
 	j.state.Store(waiting)
 	return j
 }
 
-// do sends a job's commands and puts the numbers of the replies into the hits.
-func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
+// completeJob sends a job's commands and puts the numbers of the replies into the hits.
+func (c *redisClient) completeJob(ctx context.Context, j *job, hits []Hit) error {
 	timer := c.timers.Get().(*time.Timer)
 	timer.Reset(c.timeout)
 	defer c.timers.Put(timer)
 	select {
 	case c.queue <- j:
 	case <-timer.C:
-		return c.late()
+		return c.timeoutError()
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.stop:
@@ -134,7 +134,7 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 	case <-timer.C:
 		// A worker that has it may write to it yet: it is not used again.
 		j.state.CompareAndSwap(waiting, abandoned)
-		return c.late()
+		return c.timeoutError()
 	case <-ctx.Done():
 		j.state.CompareAndSwap(waiting, abandoned)
 		return ctx.Err()
@@ -152,7 +152,7 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 				return replyError(h.command(u.verb), pong.Error())
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-				return c.late() // the connection's time was up first
+				return c.timeoutError() // the connection's time was up first
 			}
 			return err
 		}
@@ -160,10 +160,12 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 	return nil
 }
 
-func (c *redisClient) late() error { return fmt.Errorf("%w: nothing within %s", ErrTimeout, c.timeout) }
+func (c *redisClient) timeoutError() error {
+	return fmt.Errorf("%w: nothing within %s", ErrTimeout, c.timeout)
+}
 
-// work sends the jobs that wait, again and again.
-func (c *redisClient) work() {
+// sendQueued sends the jobs that wait, again and again.
+func (c *redisClient) sendQueued() {
 	var jobs []*job
 	var cmds rueidis.Commands
 	for {
@@ -182,14 +184,14 @@ func (c *redisClient) work() {
 				break more
 			}
 		}
-		c.send(jobs, &cmds)
+		c.sendJobs(jobs, &cmds)
 		clear(jobs)
 	}
 }
 
-// send sends jobs in one pipeline. That has no end in time of its own: a
+// sendJobs sends jobs in one pipeline. That has no end in time of its own: a
 // connection whose server is silent is closed by the client library.
-func (c *redisClient) send(jobs []*job, cmds *rueidis.Commands) {
+func (c *redisClient) sendJobs(jobs []*job, cmds *rueidis.Commands) {
 	all := (*cmds)[:0]
 	for i, j := range jobs {
 		if !j.state.CompareAndSwap(waiting, taken) {

@@ -100,7 +100,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 		if config != nil {
 			dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
 		}
-		conn, err := conns.add(dial(ctx, network, addr))
+		conn, err := conns.countDialed(dial(ctx, network, addr))
 		if err != nil {
 			return nil, err
 		}
@@ -164,16 +164,16 @@ func (c *connections) stats() RedisStats {
 	return RedisStats{Active: c.active.Load(), Total: c.total.Load(), Closed: c.closed.Load()}
 }
 
-func (c *connections) add(conn net.Conn, err error) (net.Conn, error) {
+func (c *connections) countDialed(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
 	c.total.Add(1)
-	c.change(1)
+	c.changeActive(1)
 	return &counted{Conn: conn, of: c}, nil
 }
 
-func (c *connections) change(by int) {
+func (c *connections) changeActive(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	active := c.active.Add(uint64(by))
@@ -193,7 +193,7 @@ type counted struct {
 func (c *counted) Close() error {
 	c.once.Do(func() {
 		c.of.closed.Add(1)
-		c.of.change(-1)
+		c.of.changeActive(-1)
 	})
 	return c.Conn.Close()
 }

@@ -21,10 +21,10 @@ const (
 	StoreMemcache
 )
 
-// Store returns where counters are kept: BACKEND_TYPE, except that without a
+// ChooseStore returns where counters are kept: BACKEND_TYPE, except that without a
 // Redis to be found they are kept in this process. exists reports whether a
 // file is there.
-func (s *Settings) Store(exists func(path string) bool) Store {
+func (s *Settings) ChooseStore(exists func(path string) bool) Store {
 	switch {
 	case s.BackendType == "memcache":
 		return StoreMemcache
@@ -42,8 +42,8 @@ func IsSocket(path string) bool {
 
 var srvName = regexp.MustCompile(`^_(.+?)\._(.+?)\.(.+)$`)
 
-// SRV splits MEMCACHE_SRV into service, protocol and name.
-func (s *Settings) SRV() (service, proto, name string, err error) {
+// SplitSRV splits MEMCACHE_SRV into service, protocol and name.
+func (s *Settings) SplitSRV() (service, proto, name string, err error) {
 	m := srvName.FindStringSubmatch(s.MemcacheSRV)
 	if m == nil {
 		return "", "", "", fmt.Errorf("MEMCACHE_SRV=%q is not _service._proto.name", s.MemcacheSRV)
@@ -57,7 +57,7 @@ func (s *Settings) Check() error {
 	var wrong []error
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 
-	if sinks := count(s.UseDogStatsd, s.UseStatsd, s.UsePrometheus); sinks > 1 && !s.DisableStats {
+	if sinks := countTrue(s.UseDogStatsd, s.UseStatsd, s.UsePrometheus); sinks > 1 && !s.DisableStats {
 		refuse("unable to use more than one stats sink at the same time: set one of USE_DOG_STATSD, USE_STATSD (true unless set to false), USE_PROMETHEUS")
 	}
 	if s.StatsFlushInterval <= 0 {
@@ -74,7 +74,7 @@ func (s *Settings) Check() error {
 			refuse("GOSTATS_LOGGING_SINK_DISABLED=%q: neither true nor false", s.GostatsNoLines)
 		}
 	}
-	if _, err := Level(s.LogLevel); err != nil {
+	if _, err := ParseLevel(s.LogLevel); err != nil {
 		refuse("LOG_LEVEL=%q: %w", s.LogLevel, err)
 	}
 	if s.ConfigType != "FILE" && s.ConfigType != "GRPC_XDS_SOTW" {
@@ -82,14 +82,14 @@ func (s *Settings) Check() error {
 	}
 	switch s.BackendType {
 	case "redis", "":
-		if s.Store(IsSocket) == StoreRedis {
+		if s.ChooseStore(IsSocket) == StoreRedis {
 			wrong = append(wrong, s.checkRedis()...)
 		}
 	case "memcache":
 		if s.MemcacheSRV != "" && len(s.MemcacheHostPort) > 0 {
 			refuse("both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set: unset one")
 		} else if s.MemcacheSRV != "" {
-			if _, _, _, err := s.SRV(); err != nil {
+			if _, _, _, err := s.SplitSRV(); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
@@ -105,7 +105,7 @@ func (s *Settings) Check() error {
 	return errors.Join(wrong...)
 }
 
-func count(flags ...bool) (n int) {
+func countTrue(flags ...bool) (n int) {
 	for _, f := range flags {
 		if f {
 			n++

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Level reads LOG_LEVEL.
-func Level(name string) (slog.Level, error) {
+// ParseLevel reads LOG_LEVEL.
+func ParseLevel(name string) (slog.Level, error) {
 	switch strings.ToLower(name) {
 	case "panic", "fatal", "error":
 		return slog.LevelError, nil
@@ -33,8 +33,8 @@ var idle = []struct{ names, why string }{
 	{"REDIS_POOL_ON_EMPTY_WAIT_DURATION REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION", "calls wait as long as their time allows"},
 }
 
-// Notes returns a sentence for each variable that is set and has no effect.
-func Notes(lookup Lookup) (notes []string) {
+// NoteIneffective returns a sentence for each variable that is set and has no effect.
+func NoteIneffective(lookup Lookup) (notes []string) {
 	for _, v := range idle {
 		for name := range strings.FieldsSeq(v.names) {
 			if _, ok := lookup(name); ok {
@@ -65,7 +65,7 @@ func (s *Settings) Mogrifiers(lookup Lookup) ([]Mogrifier, error) {
 		}
 		m := Mogrifier{Name: name, Pattern: get("PATTERN"), Rename: get("NAME")}
 		var err error
-		if m.Tags, err = Map(get("TAGS")); err != nil {
+		if m.Tags, err = ParseMap(get("TAGS")); err != nil {
 			return nil, fmt.Errorf("%sTAGS: %w", prefix, err)
 		}
 		if m.Pattern == "" {

@@ -35,7 +35,7 @@ func Parse(lookup Lookup) (*Settings, error) {
 			continue
 		}
 		if err := assign(v, value); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s=%q: %w", f.Name, cut(value), err))
+			wrong = append(wrong, fmt.Errorf("%s=%q: %w", f.Name, clipValue(value), err))
 		}
 	}
 	if wrong != nil {
@@ -44,7 +44,7 @@ func Parse(lookup Lookup) (*Settings, error) {
 	return s, nil
 }
 
-func cut(value string) string {
+func clipValue(value string) string {
 	if len(value) > 64 {
 		return value[:64] + "..."
 	}
@@ -120,9 +120,9 @@ func assign(v reflect.Value, value string) error {
 		}
 		v.SetFloat(f)
 	case *[]string:
-		*p = List(value)
+		*p = SplitList(value)
 	case *map[string]string:
-		m, err := Map(value)
+		m, err := ParseMap(value)
 		if err != nil {
 			return err
 		}
@@ -133,19 +133,19 @@ func assign(v reflect.Value, value string) error {
 	return nil
 }
 
-// List splits a comma-separated list. Nothing but spaces is an empty list.
-func List(value string) []string {
+// SplitList splits a comma-separated list. Nothing but spaces is an empty list.
+func SplitList(value string) []string {
 	if strings.TrimSpace(value) == "" {
 		return nil
 	}
 	return strings.Split(value, ",")
 }
 
-// Map reads k:v,k:v. Nothing but spaces is an empty map; an item must have
+// ParseMap reads k:v,k:v. Nothing but spaces is an empty map; an item must have
 // exactly one colon. Of items with the same key the last counts.
-func Map(value string) (map[string]string, error) {
+func ParseMap(value string) (map[string]string, error) {
 	m := map[string]string{}
-	for _, item := range List(value) {
+	for _, item := range SplitList(value) {
 		k, v, ok := strings.Cut(item, ":")
 		if !ok || strings.Contains(v, ":") {
 			return nil, fmt.Errorf("item %q must be key:value, with one colon", item)

@@ -167,17 +167,17 @@ func TestStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Store(there(tt.exists)); got != tt.want {
+		if got := s.ChooseStore(there(tt.exists)); got != tt.want {
 			t.Errorf("%q with %s there: %v, want %v", tt.set, tt.exists, got, tt.want)
 		}
 	}
 }
 
 func TestNotes(t *testing.T) {
-	if notes := settings.Notes(env("PORT=1")); notes != nil {
+	if notes := settings.NoteIneffective(env("PORT=1")); notes != nil {
 		t.Errorf("notes are %q, want none", notes)
 	}
-	notes := settings.Notes(env("REDIS_PIPELINE_LIMIT=3", "GOSTATS_LOGGING_SINK_DISABLED=true"))
+	notes := settings.NoteIneffective(env("REDIS_PIPELINE_LIMIT=3", "GOSTATS_LOGGING_SINK_DISABLED=true"))
 	if len(notes) != 2 || !strings.HasPrefix(notes[0], "REDIS_PIPELINE_LIMIT ") {
 		t.Errorf("notes are %q, want two", notes)
 	}

@@ -88,18 +88,18 @@ func (d *DogStatsd) mogrify(full string) (name string, tags []string) {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(m.Tags)) {
-			tags = append(tags, key+":"+expand(m.Tags[key], caught))
+			tags = append(tags, key+":"+expandGroups(m.Tags[key], caught))
 		}
-		return expand(m.Rename, caught), tags
+		return expandGroups(m.Rename, caught), tags
 	}
 	return name, tags
 }
 
 var dollar = regexp.MustCompile(`\$\d+`)
 
-// expand puts what was caught in the place of $0, $1 and so on; a number beyond
+// expandGroups puts what was caught in the place of $0, $1 and so on; a number beyond
 // the groups stays as it is.
-func expand(text string, caught []string) string {
+func expandGroups(text string, caught []string) string {
 	return dollar.ReplaceAllStringFunc(text, func(s string) string {
 		if n, err := strconv.Atoi(s[1:]); err == nil && n < len(caught) {
 			return caught[n]

@@ -11,7 +11,7 @@ import (
 // for them.
 type Lines struct{ W io.Writer }
 
-func (l Lines) line(name, kind, value string) {
+func (l Lines) writeLine(name, kind, value string) {
 	fields := map[string]string{"type": kind, "value": value}
 	if name != "" {
 		fields["name"] = name
@@ -31,20 +31,20 @@ func (l Lines) line(name, kind, value string) {
 
 // Counter implements Sink.
 func (l Lines) Counter(name string, delta uint64) {
-	l.line(name, "counter", fmt.Sprintf("%d.000000", delta))
+	l.writeLine(name, "counter", fmt.Sprintf("%d.000000", delta))
 }
 
 // Gauge implements Sink.
 func (l Lines) Gauge(name string, value uint64) {
-	l.line(name, "gauge", fmt.Sprintf("%d.000000", value))
+	l.writeLine(name, "gauge", fmt.Sprintf("%d.000000", value))
 }
 
 // Timer implements Sink.
 func (l Lines) Timer(name string, ms int64, n uint64) {
 	for range n {
-		l.line(name, "timer", fmt.Sprintf("%d.000000", ms))
+		l.writeLine(name, "timer", fmt.Sprintf("%d.000000", ms))
 	}
 }
 
 // Flush implements Sink.
-func (l Lines) Flush() { l.line("", "all stats", "0.000000") }
+func (l Lines) Flush() { l.writeLine("", "all stats", "0.000000") }

@@ -36,10 +36,10 @@ func words(list string) map[string]bool {
 	return m
 }
 
-// modern rewrites a mapping file of older days, which are those of most files
+// modernizeMapping rewrites a mapping file of older days, which are those of most files
 // about: timer_type is observer_type now, buckets and quantiles have moved, and
 // keys that mean nothing are an error instead of nothing.
-func modern(file []byte, log *slog.Logger) ([]byte, error) {
+func modernizeMapping(file []byte, log *slog.Logger) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(file, &doc); err != nil {
 		return nil, err
@@ -48,53 +48,53 @@ func modern(file []byte, log *slog.Logger) ([]byte, error) {
 		return nil, nil
 	}
 	top := doc.Content[0]
-	keep(top, mappingTop, log)
+	keepKnown(top, mappingTop, log)
 	for _, d := range values(top, "defaults") {
-		renew(d, mappingDefaults, log)
+		modernizeBlock(d, mappingDefaults, log)
 	}
 	for _, list := range values(top, "mappings") {
 		for _, item := range list.Content {
-			renew(item, mappingItem, log)
+			modernizeBlock(item, mappingItem, log)
 		}
 	}
 	return yaml.Marshal(&doc)
 }
 
-func renew(m *yaml.Node, known map[string]bool, log *slog.Logger) {
+func modernizeBlock(m *yaml.Node, known map[string]bool, log *slog.Logger) {
 	if m.Kind == yaml.AliasNode {
 		m = m.Alias
 	}
 	if m.Kind != yaml.MappingNode {
 		return
 	}
-	if old := take(m, "timer_type"); old != nil && len(values(m, "observer_type")) == 0 {
-		put(m, "observer_type", old)
+	if old := takeKey(m, "timer_type"); old != nil && len(values(m, "observer_type")) == 0 {
+		appendPair(m, "observer_type", old)
 	}
-	move(m, "buckets", "histogram_options")
-	move(m, "quantiles", "summary_options")
-	keep(m, known, log)
+	moveKey(m, "buckets", "histogram_options")
+	moveKey(m, "quantiles", "summary_options")
+	keepKnown(m, known, log)
 	for _, o := range values(m, "summary_options") {
-		keep(o, mappingSummary, log)
+		keepKnown(o, mappingSummary, log)
 	}
 	for _, o := range values(m, "histogram_options") {
-		keep(o, mappingHist, log)
+		keepKnown(o, mappingHist, log)
 	}
 }
 
-// move puts m[key] into the block m[into], unless it is there.
-func move(m *yaml.Node, key, into string) {
-	old := take(m, key)
+// moveKey puts m[key] into the block m[into], unless it is there.
+func moveKey(m *yaml.Node, key, into string) {
+	old := takeKey(m, key)
 	if old == nil {
 		return
 	}
 	blocks := values(m, into)
 	if len(blocks) == 0 {
 		block := &yaml.Node{Kind: yaml.MappingNode}
-		put(m, into, block)
+		appendPair(m, into, block)
 		blocks = []*yaml.Node{block}
 	}
 	if len(values(blocks[0], key)) == 0 {
-		put(blocks[0], key, old)
+		appendPair(blocks[0], key, old)
 	}
 }
 
@@ -110,8 +110,8 @@ func values(m *yaml.Node, key string) []*yaml.Node {
 	return nil
 }
 
-// take removes and returns m[key].
-func take(m *yaml.Node, key string) *yaml.Node {
+// takeKey removes and returns m[key].
+func takeKey(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
 			v := m.Content[i+1]
@@ -122,12 +122,12 @@ func take(m *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func put(m *yaml.Node, key string, v *yaml.Node) {
+func appendPair(m *yaml.Node, key string, v *yaml.Node) {
 	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, v)
 }
 
-// keep removes what is not known, and of keys that are there twice the first.
-func keep(m *yaml.Node, known map[string]bool, log *slog.Logger) {
+// keepKnown removes what is not known, and of keys that are there twice the first.
+func keepKnown(m *yaml.Node, known map[string]bool, log *slog.Logger) {
 	if m.Kind != yaml.MappingNode {
 		return
 	}

@@ -19,8 +19,8 @@ type RateLimit struct {
 	prefix string // full name up to and with the dot before the counter's name
 }
 
-// each gives f the counters by name.
-func (r *RateLimit) each(f func(name string, c *Counter)) {
+// eachCounter gives f the counters by name.
+func (r *RateLimit) eachCounter(f func(name string, c *Counter)) {
 	f("total_hits", &r.TotalHits)
 	f("over_limit", &r.OverLimit)
 	f("near_limit", &r.NearLimit)
@@ -50,9 +50,11 @@ type keys struct {
 	domains map[string]*Counter   // by the domain as it came
 }
 
-// full reports whether there is no room for one more of the names in m. A name
+// hasNoRoom reports whether there is no room for one more of the names in m. A name
 // of n bytes may be too long by itself.
-func full[T any](k *keys, m map[string]*T, n int) bool { return len(m) >= k.max || n > maxKeyBytes }
+func hasNoRoom[T any](k *keys, m map[string]*T, n int) bool {
+	return len(m) >= k.max || n > maxKeyBytes
+}
 
 func (k *keys) init(scope *Scope, max int) {
 	k.scope, k.suffix, k.max = scope, scope.suffix(nil), max
@@ -69,7 +71,7 @@ func (k *keys) init(scope *Scope, max int) {
 func (s *Store) RateLimit(key string) *RateLimit {
 	s.keys.mu.Lock()
 	defer s.keys.mu.Unlock()
-	return s.keys.named(Sanitize(key))
+	return s.keys.countersFor(Sanitize(key))
 }
 
 // Dynamic returns the counters of a key that a request brought, of the domain
@@ -79,7 +81,7 @@ func (s *Store) Dynamic(domain string, key []byte) *RateLimit {
 	k := &s.keys
 	k.mu.RLock()
 	r := k.byKey[string(key)]
-	if r == nil && full(k, k.byKey, len(key)) {
+	if r == nil && hasNoRoom(k, k.byKey, len(key)) {
 		r = k.over[domain] // whoever floods this with keys waits for nobody
 	}
 	k.mu.RUnlock()
@@ -91,19 +93,19 @@ func (s *Store) Dynamic(domain string, key []byte) *RateLimit {
 	if r := k.byKey[string(key)]; r != nil {
 		return r
 	}
-	if full(k, k.byKey, len(key)) {
+	if hasNoRoom(k, k.byKey, len(key)) {
 		// The domain is one that rules name, so this adds one key a domain.
-		r = k.named(Sanitize(domain + "." + OverflowKey))
+		r = k.countersFor(Sanitize(domain + "." + OverflowKey))
 		k.over[domain] = r
 		return r
 	}
-	r = k.named(Sanitize(string(key)))
+	r = k.countersFor(Sanitize(string(key)))
 	k.byKey[string(key)] = r
 	return r
 }
 
-// named requires mu. Keys that read alike once sanitized share counters.
-func (k *keys) named(name string) *RateLimit {
+// countersFor requires mu. Keys that read alike once sanitized share counters.
+func (k *keys) countersFor(name string) *RateLimit {
 	r := k.byName[name]
 	if r == nil {
 		r = &RateLimit{prefix: k.scope.name + "." + name + "."}
@@ -118,7 +120,7 @@ func (s *Store) UnknownDomain(domain string) *Counter {
 	k := &s.keys
 	k.mu.RLock()
 	c := k.domains[domain]
-	if c == nil && full(k, k.domains, len(domain)) {
+	if c == nil && hasNoRoom(k, k.domains, len(domain)) {
 		c = k.domains[OverflowKey]
 	}
 	k.mu.RUnlock()
@@ -130,21 +132,21 @@ func (s *Store) UnknownDomain(domain string) *Counter {
 	if c := k.domains[domain]; c != nil {
 		return c
 	}
-	if full(k, k.domains, len(domain)) {
+	if hasNoRoom(k, k.domains, len(domain)) {
 		domain = OverflowKey // one more than max, and no further
 	}
-	c = s.counter(k.scope.full(Sanitize(domain)+".domain_not_found", nil))
+	c = s.counter(k.scope.fullName(Sanitize(domain)+".domain_not_found", nil))
 	k.domains[domain] = c
 	return c
 }
 
-// flush tells the sink what the counters have gained.
-func (k *keys) flush(sink Sink) {
+// flushTo tells the sink what the counters have gained.
+func (k *keys) flushTo(sink Sink) {
 	k.mu.RLock()
 	all := slices.Collect(maps.Values(k.byName))
 	k.mu.RUnlock()
 	for _, r := range all {
-		r.each(func(name string, c *Counter) {
+		r.eachCounter(func(name string, c *Counter) {
 			if d := c.latch(); d != 0 {
 				sink.Counter(r.prefix+name+k.suffix, d)
 			}

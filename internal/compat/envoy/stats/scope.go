@@ -46,21 +46,21 @@ func (sc *Scope) Scope(name string) *Scope {
 func (sc *Scope) Generate(f func()) { sc.store.Generate(f) }
 
 // Counter returns the counter of that name, the same one every time.
-func (sc *Scope) Counter(name string) *Counter { return sc.store.counter(sc.full(name, nil)) }
+func (sc *Scope) Counter(name string) *Counter { return sc.store.counter(sc.fullName(name, nil)) }
 
 // CounterTagged returns the counter of that name and these tags beside the
 // scope's own.
 func (sc *Scope) CounterTagged(name string, tags map[string]string) *Counter {
-	return sc.store.counter(sc.full(name, tags))
+	return sc.store.counter(sc.fullName(name, tags))
 }
 
 // Gauge returns the gauge of that name, the same one every time.
-func (sc *Scope) Gauge(name string) *Gauge { return sc.store.gauge(sc.full(name, nil)) }
+func (sc *Scope) Gauge(name string) *Gauge { return sc.store.gauge(sc.fullName(name, nil)) }
 
 // Timer returns the timer of that name, the same one every time.
-func (sc *Scope) Timer(name string) *Timer { return sc.store.timer(sc.full(name, nil)) }
+func (sc *Scope) Timer(name string) *Timer { return sc.store.timer(sc.fullName(name, nil)) }
 
-func (sc *Scope) full(name string, more map[string]string) string {
+func (sc *Scope) fullName(name string, more map[string]string) string {
 	return sc.name + "." + name + sc.suffix(more)
 }
 

@@ -56,27 +56,27 @@ func NewStatsd(network, addr string, log *slog.Logger) *Statsd {
 	}
 	s.out = make(chan []byte, statsdBytes/s.size)
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.done.Go(s.send)
+	s.done.Go(s.sendQueued)
 	return s
 }
 
 // Counter implements Sink.
-func (s *Statsd) Counter(name string, delta uint64) { s.line(name, delta, "|c\n", 1) }
+func (s *Statsd) Counter(name string, delta uint64) { s.appendLines(name, delta, "|c\n", 1) }
 
 // Gauge implements Sink.
-func (s *Statsd) Gauge(name string, value uint64) { s.line(name, value, "|g\n", 1) }
+func (s *Statsd) Gauge(name string, value uint64) { s.appendLines(name, value, "|g\n", 1) }
 
 // Timer implements Sink. Every event gets a line; when many are alike they share
 // one, which says by its sample rate for how many it stands.
 func (s *Statsd) Timer(name string, ms int64, n uint64) {
 	if n > statsdSingly {
-		s.line(name, uint64(ms), "|ms|@"+strconv.FormatFloat(1/float64(n), 'g', -1, 64)+"\n", 1)
+		s.appendLines(name, uint64(ms), "|ms|@"+strconv.FormatFloat(1/float64(n), 'g', -1, 64)+"\n", 1)
 		return
 	}
-	s.line(name, uint64(ms), "|ms\n", n)
+	s.appendLines(name, uint64(ms), "|ms\n", n)
 }
 
-func (s *Statsd) line(name string, value uint64, suffix string, n uint64) {
+func (s *Statsd) appendLines(name string, value uint64, suffix string, n uint64) {
 	for range n {
 		// 20 digits at most, and a colon
 		if len(s.buf) > 0 && len(s.buf)+len(name)+21+len(suffix) > s.size {
@@ -117,8 +117,8 @@ func (s *Statsd) Close() error {
 	return nil
 }
 
-// send writes what comes out of the channel until it is closed.
-func (s *Statsd) send() {
+// sendQueued writes what comes out of the channel until it is closed.
+func (s *Statsd) sendQueued() {
 	var conn net.Conn
 	defer func() {
 		if conn != nil {

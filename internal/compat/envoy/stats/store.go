@@ -97,7 +97,7 @@ func (s *Store) Flush() {
 	for _, generate := range makers {
 		generate()
 	}
-	s.keys.flush(s.sink)
+	s.keys.flushTo(s.sink)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for name, c := range s.counters {

@@ -91,14 +91,14 @@ func (t *Timer) latch(f func(ms int64, n uint64)) {
 	}
 }
 
-func (s *Store) counter(name string) *Counter { return entry(&s.mu, s.counters, name) }
+func (s *Store) counter(name string) *Counter { return findOrMake(&s.mu, s.counters, name) }
 
-func (s *Store) gauge(name string) *Gauge { return entry(&s.mu, s.gauges, name) }
+func (s *Store) gauge(name string) *Gauge { return findOrMake(&s.mu, s.gauges, name) }
 
-func (s *Store) timer(name string) *Timer { return entry(&s.mu, s.timers, name) }
+func (s *Store) timer(name string) *Timer { return findOrMake(&s.mu, s.timers, name) }
 
-// entry returns m[name], made if it is not there.
-func entry[T any](mu *sync.RWMutex, m map[string]*T, name string) *T {
+// findOrMake returns m[name], made if it is not there.
+func findOrMake[T any](mu *sync.RWMutex, m map[string]*T, name string) *T {
 	mu.RLock()
 	v := m[name]
 	mu.RUnlock()

@@ -12,7 +12,7 @@ func TestBackoff(t *testing.T) {
 		t.Helper()
 		low, high := time.Duration(1<<62), time.Duration(0)
 		for range 1000 {
-			d := b.after(failed)
+			d := b.waitAfter(failed)
 			low, high = min(low, d), max(high, d)
 		}
 		if low < least || high > most {
@@ -36,7 +36,7 @@ func TestBackoff(t *testing.T) {
 
 func TestAround(t *testing.T) {
 	for range 1000 {
-		if d := around(time.Second); d < 500*time.Millisecond || d > 1500*time.Millisecond {
+		if d := randomAround(time.Second); d < 500*time.Millisecond || d > 1500*time.Millisecond {
 			t.Fatalf("half a second to one and a half, got %v", d)
 		}
 	}
@@ -47,7 +47,7 @@ func TestReasonIsCut(t *testing.T) {
 		"short", strings.Repeat("é", maxReason), "x" + strings.Repeat("é", maxReason),
 		strings.Repeat("\x80", 2*maxReason), "\xff",
 	} {
-		got := cut(s)
+		got := clipReason(s)
 		if len(got) > maxReason || !utf8.ValidString(got) || got == "" {
 			t.Errorf("%d bytes became %d", len(s), len(got))
 		}

@@ -88,17 +88,17 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 		s, closeStream, err := c.connect(ctx)
 		var wait time.Duration
 		if err != nil {
-			wait = around(c.opt.ConnectRetry)
-			c.failed(ctx, "no connection to xDS management server", err, wait)
+			wait = randomAround(c.opt.ConnectRetry)
+			c.logFailure(ctx, "no connection to xDS management server", err, wait)
 		} else {
-			responded, err := c.follow(s, apply)
+			responded, err := c.followStream(s, apply)
 			closeStream()
 			if responded {
 				failed = 0
 			}
-			wait = c.opt.Backoff.after(failed)
+			wait = c.opt.Backoff.waitAfter(failed)
 			failed++
-			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
+			c.logFailure(ctx, "lost xDS management server, the rules stay", err, wait)
 		}
 		if !backoff.Sleep(ctx, wait) {
 			return
@@ -106,18 +106,18 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 	}
 }
 
-// failed logs what ended a connection, unless we did.
-func (c *Client) failed(ctx context.Context, what string, err error, wait time.Duration) {
+// logFailure logs what ended a connection, unless we did.
+func (c *Client) logFailure(ctx context.Context, what string, err error, wait time.Duration) {
 	if ctx.Err() == nil {
 		c.opt.Log.Error(what, "server", c.opt.Server, "err", err, "retry_in", wait)
 	}
 }
 
-// follow asks for the resources and answers each response, until the stream
+// followStream asks for the resources and answers each response, until the stream
 // ends. It reports whether there was a response.
-func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (responded bool, err error) {
+func (c *Client) followStream(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (responded bool, err error) {
 	c.opt.Log.Info("connected to xDS management server", "server", c.opt.Server)
-	if err := c.send(s, nil); err != nil {
+	if err := c.sendRequest(s, nil); err != nil {
 		return false, err
 	}
 	for {
@@ -129,20 +129,20 @@ func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error
 			return responded, err
 		}
 		responded = true
-		refusal := c.take(res, apply)
-		if err := c.pace(s.Context()); err != nil {
+		refusal := c.applyResponse(res, apply)
+		if err := c.paceRefusals(s.Context()); err != nil {
 			return responded, err
 		}
-		if err := c.send(s, refusal); err != nil {
+		if err := c.sendRequest(s, refusal); err != nil {
 			return responded, err
 		}
 	}
 }
 
-// take hands a response on and returns why it is refused, or nil.
-func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv3.RateLimitConfig) error) error {
+// applyResponse hands a response on and returns why it is refused, or nil.
+func (c *Client) applyResponse(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv3.RateLimitConfig) error) error {
 	c.nonce = res.GetNonce()
-	configs, err := decode(res)
+	configs, err := decodeResources(res)
 	if err == nil {
 		err = apply(configs)
 	}
@@ -161,9 +161,9 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 	return nil
 }
 
-// pace waits before the second of a row of refusals and those after it are told:
+// paceRefusals waits before the second of a row of refusals and those after it are told:
 // some servers send the same set again as soon as they are.
-func (c *Client) pace(ctx context.Context) error {
+func (c *Client) paceRefusals(ctx context.Context) error {
 	if c.refused < 2 {
 		return nil
 	}
@@ -173,19 +173,19 @@ func (c *Client) pace(ctx context.Context) error {
 	return nil
 }
 
-// send asks for the resources, and so accepts the last response, or refuses it
+// sendRequest asks for the resources, and so accepts the last response, or refuses it
 // for a reason.
 //
 // The request that opens a stream says what the last stream came to, as
 // envoyproxy/ratelimit does, so that a server that has nothing newer need not
 // send anything. Unlike there, a set that was refused last is not stated as
 // accepted: the server would believe it.
-func (c *Client) send(s stream, refused error) error {
+func (c *Client) sendRequest(s stream, refused error) error {
 	req := &discoveryv3.DiscoveryRequest{
 		Node: c.node, TypeUrl: TypeURL, VersionInfo: c.version, ResponseNonce: c.nonce,
 	}
 	if refused != nil {
-		req.ErrorDetail = &rpcstatus.Status{Message: cut(refused.Error())}
+		req.ErrorDetail = &rpcstatus.Status{Message: clipReason(refused.Error())}
 	}
 	err := s.Send(req)
 	if !errors.Is(err, io.EOF) {
@@ -200,16 +200,16 @@ func (c *Client) send(s stream, refused error) error {
 	}
 }
 
-// cut returns s as protobuf takes it: UTF-8, of maxReason bytes at most.
-func cut(s string) string {
+// clipReason returns s as protobuf takes it: UTF-8, of maxReason bytes at most.
+func clipReason(s string) string {
 	if s = strings.ToValidUTF8(s, "\uFFFD"); len(s) > maxReason {
 		s = strings.ToValidUTF8(s[:maxReason], "")
 	}
 	return s
 }
 
-// after returns the wait after failed streams in a row before this one.
-func (b Backoff) after(failed int) time.Duration {
+// waitAfter returns the wait after failed streams in a row before this one.
+func (b Backoff) waitAfter(failed int) time.Duration {
 	if b.Initial >= b.Max {
 		return b.Max
 	}
@@ -221,7 +221,7 @@ func (b Backoff) after(failed int) time.Duration {
 	return time.Duration(max(wait, initial))
 }
 
-// around returns d, half more or less at random.
-func around(d time.Duration) time.Duration {
+// randomAround returns d, half more or less at random.
+func randomAround(d time.Duration) time.Duration {
 	return d/2 + rand.N(d+1)
 }

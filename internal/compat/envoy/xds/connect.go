@@ -26,7 +26,7 @@ func (c *Client) connect(ctx context.Context) (s stream, close func(), err error
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := grpc.NewClient(target(c.opt.Server),
+	conn, err := grpc.NewClient(dialTarget(c.opt.Server),
 		grpc.WithTransportCredentials(watched{creds}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.opt.KeepAlive, Timeout: keepAliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.opt.MaxMessage)),
@@ -50,10 +50,10 @@ func (c *Client) connect(ctx context.Context) (s stream, close func(), err error
 	return s, close, nil
 }
 
-// target names the server to gRPC. A host and port are resolved anew for each
+// dialTarget names the server to gRPC. A host and port are resolved anew for each
 // attempt; the resolver of gRPC's default scheme would do so twice a minute at
 // most.
-func target(server string) string {
+func dialTarget(server string) string {
 	if strings.Contains(server, "://") || strings.HasPrefix(server, "unix:") {
 		return server
 	}

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// decode returns the resources of a response. Its error is what the management
+// decodeResources returns the resources of a response. Its error is what the management
 // server is told.
-func decode(res *discoveryv3.DiscoveryResponse) ([]*rlsconfv3.RateLimitConfig, error) {
+func decodeResources(res *discoveryv3.DiscoveryResponse) ([]*rlsconfv3.RateLimitConfig, error) {
 	if got := res.GetTypeUrl(); got != "" && got != TypeURL {
 		return nil, fmt.Errorf("response is of type %q, want %q", got, TypeURL)
 	}

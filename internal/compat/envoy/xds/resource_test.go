@@ -54,7 +54,7 @@ func message(t testing.TB, fields map[string]any) []byte {
 func TestFieldsThatTheTypesDoNotName(t *testing.T) {
 	f := func(fields []byte) {
 		t.Helper()
-		configs, err := decode(response(t, fields))
+		configs, err := decodeResources(response(t, fields))
 		if err != nil {
 			t.Error(err)
 			return
@@ -72,7 +72,7 @@ func TestFieldsThatTheTypesDoNotName(t *testing.T) {
 // TestMetadataInParts: repeated, the field is one message.
 func TestMetadataInParts(t *testing.T) {
 	parts := append(field(8, message(t, map[string]any{"a": "b"})), field(8, message(t, map[string]any{"c": 2.0}))...)
-	configs, err := decode(response(t, append(varint(7, 1), parts...)))
+	configs, err := decodeResources(response(t, append(varint(7, 1), parts...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestMetadataInParts(t *testing.T) {
 func TestResponsesThatAreRefused(t *testing.T) {
 	f := func(res *discoveryv3.DiscoveryResponse) {
 		t.Helper()
-		if got, err := decode(res); err == nil {
+		if got, err := decodeResources(res); err == nil {
 			t.Errorf("%v is taken for %v", res, got)
 		}
 	}
@@ -95,7 +95,7 @@ func TestResponsesThatAreRefused(t *testing.T) {
 	f(&discoveryv3.DiscoveryResponse{Resources: []*anypb.Any{{}}})
 	f(&discoveryv3.DiscoveryResponse{Resources: []*anypb.Any{nil}})
 	f(&discoveryv3.DiscoveryResponse{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster"})
-	if got, err := decode(&discoveryv3.DiscoveryResponse{TypeUrl: TypeURL}); err != nil || len(got) != 0 {
+	if got, err := decodeResources(&discoveryv3.DiscoveryResponse{TypeUrl: TypeURL}); err != nil || len(got) != 0 {
 		t.Errorf("an empty set: %v %v", got, err)
 	}
 }
@@ -118,9 +118,9 @@ func FuzzResponse(f *testing.F) {
 		if proto.Unmarshal(b, res) != nil {
 			return // gRPC ends the stream
 		}
-		configs, err := decode(res)
+		configs, err := decodeResources(res)
 		if err != nil {
-			if cut(err.Error()) == "" {
+			if clipReason(err.Error()) == "" {
 				t.Fatal("a refusal without a reason")
 			}
 			return

@@ -33,7 +33,7 @@ type Alternative struct {
 // All get the limit's allowance and period. Buckets and queues get its Burst if it
 // is one, and else the allowance, as a rules file does that says nothing of it.
 func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
-	if err := l.check(); err != nil {
+	if err := l.checkBounds(); err != nil {
 		return nil, err
 	}
 	var out []Alternative
@@ -50,7 +50,7 @@ func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
 		if !ofRates(a, limit.Traits()) {
 			continue
 		}
-		if err := alt.play(l, limit, keys); err != nil {
+		if err := alt.playArrivals(l, limit, keys); err != nil {
 			return nil, err
 		}
 		out = append(out, alt)
@@ -58,8 +58,8 @@ func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
 	return out, nil
 }
 
-// play decides the arrivals of all keys.
-func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error {
+// playArrivals decides the arrivals of all keys.
+func (alt *Alternative) playArrivals(l Limit, limit *weir.Limit, keys [][]Arrival) error {
 	l.Algorithm = limit.Algorithm.Name()
 	m, err := New(l)
 	if err != nil {
@@ -70,12 +70,12 @@ func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error
 	for _, arrivals := range keys {
 		row := row{limit: limit}
 		var wrote int64
-		decided, wrote = decide(decided[:0], &row, arrivals)
+		decided, wrote = decideArrivals(decided[:0], &row, arrivals)
 		writes += wrote
-		delayed, longest := waits(decided)
+		delayed, longest := countWaits(decided)
 		alt.Delayed += delayed
 		alt.LongestDelayMS = max(alt.LongestDelayMS, longest.Milliseconds())
-		m.Key(decided)
+		m.AddArrivals(decided)
 		alt.BytesPerKey = max(alt.BytesPerKey, row.most*8)
 	}
 	alt.Report = m.Report()

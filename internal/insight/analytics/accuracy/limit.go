@@ -18,7 +18,7 @@ type Limit struct {
 	Burst int64
 }
 
-func (l *Limit) check() error {
+func (l *Limit) checkBounds() error {
 	if l.Allowance < 1 || l.Period < time.Millisecond || l.Period > weir.MaxPeriod {
 		return fmt.Errorf("accuracy: a limit of %d in %s: give at least 1 unit, and a period of 1ms to %s", l.Allowance, l.Period, weir.MaxPeriod)
 	}

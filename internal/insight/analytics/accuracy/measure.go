@@ -38,8 +38,8 @@ type Report struct {
 	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
 }
 
-// Round rounds shares to a millionth.
-func (r *Report) Round() {
+// RoundShares rounds shares to a millionth.
+func (r *Report) RoundShares() {
 	for _, f := range []*float64{&r.FalseAllow, &r.FalseDeny, &r.Overshoot, &r.Boundary, &r.PeakToMean, &r.PeakToMeanAdmitted} {
 		*f = math.Round(*f*1e6) / 1e6
 	}
@@ -72,15 +72,15 @@ type unit struct{ at, cost int64 }
 
 // New returns a measure for a limit.
 func New(l Limit) (*Measure, error) {
-	if err := l.check(); err != nil {
+	if err := l.checkBounds(); err != nil {
 		return nil, err
 	}
 	slot := max(time.Second, l.Period/60)
 	return &Measure{limit: l, period: l.Period.Microseconds(), came: newSlots(slot), passed: newSlots(slot)}, nil
 }
 
-// Key takes in the decisions on one key, all of them, in order of time.
-func (m *Measure) Key(arrivals []Arrival) {
+// AddArrivals takes in the decisions on one key, all of them, in order of time.
+func (m *Measure) AddArrivals(arrivals []Arrival) {
 	if len(arrivals) == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func (m *Measure) Key(arrivals []Arrival) {
 	var free int64  // of a queue: when the next can leave
 	for _, a := range arrivals {
 		r.Decisions++
-		m.came.add(a.At, a.Cost)
+		m.came.addUnits(a.At, a.Cost)
 		ours.advance(m.leaving, a.At-m.period)
 		fits := ours.sum+a.Cost <= m.limit.Allowance
 		if !a.Admitted {
@@ -113,9 +113,9 @@ func (m *Measure) Key(arrivals []Arrival) {
 			m.leaving = append(m.leaving, unit{at, a.Cost})
 		}
 		ours.sum += a.Cost
-		m.passed.add(at, a.Cost)
+		m.passed.addUnits(at, a.Cost)
 	}
-	r.Worst = max(r.Worst, m.worst())
+	r.Worst = max(r.Worst, m.worstPeriod())
 	m.across = max(m.across, m.boundary())
 }
 
@@ -125,12 +125,12 @@ func (m *Measure) Report() Report {
 	r.Overshoot = share(r.Worst, m.limit.Allowance)
 	r.Boundary = share(m.across, m.limit.Allowance)
 	r.FalseAllow, r.FalseDeny = share(r.FalseAllowed, r.Decisions), share(r.FalseDenied, r.Decisions)
-	r.PeakToMean, r.PeakToMeanAdmitted = m.came.peak(), m.passed.peak()
+	r.PeakToMean, r.PeakToMeanAdmitted = m.came.peakToMean(), m.passed.peakToMean()
 	return r
 }
 
-// worst returns the most units that left in any one period.
-func (m *Measure) worst() (most int64) {
+// worstPeriod returns the most units that left in any one period.
+func (m *Measure) worstPeriod() (most int64) {
 	var w window
 	for _, u := range m.leaving {
 		w.sum += u.cost
@@ -178,11 +178,11 @@ func newSlots(length time.Duration) slots {
 	return slots{length.Microseconds(), make(map[int64]int64)}
 }
 
-func (s *slots) add(at, cost int64) { s.units[at/s.length] += cost }
+func (s *slots) addUnits(at, cost int64) { s.units[at/s.length] += cost }
 
-// peak returns the busiest slot as a multiple of the mean one between the first
+// peakToMean returns the busiest slot as a multiple of the mean one between the first
 // and the last, both included, or 0 where nothing came.
-func (s *slots) peak() float64 {
+func (s *slots) peakToMean() float64 {
 	var most, sum, first, last int64
 	begun := false
 	for at, units := range s.units {

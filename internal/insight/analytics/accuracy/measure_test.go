@@ -84,7 +84,7 @@ func TestMeasureAgreesWithDefinitions(t *testing.T) {
 		var decisions, admitted int64
 		for range 3 {
 			arrivals := made(rng, l)
-			m.Key(arrivals)
+			m.AddArrivals(arrivals)
 			n := measure(l, arrivals)
 			want.falseAllowed += n.falseAllowed
 			want.falseDenied += n.falseDenied
@@ -197,7 +197,7 @@ func TestComparePlaysAsDecided(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Key(arrivals)
+		m.AddArrivals(arrivals)
 		alternatives, err := accuracy.Compare(l, [][]accuracy.Arrival{arrivals})
 		if err != nil {
 			t.Fatal(err)
@@ -228,8 +228,8 @@ func TestPeaks(t *testing.T) {
 	for i := range int64(6) {
 		one = append(one, accuracy.Arrival{At: 1e12 + 3e6 + i, Cost: 1, Admitted: i < 5})
 	}
-	m.Key(one)
-	m.Key(two)
+	m.AddArrivals(one)
+	m.AddArrivals(two)
 	r := m.Report()
 	if math.Abs(r.PeakToMean-30*4/36.) > 1e-9 || math.Abs(r.PeakToMeanAdmitted-10*4/15.) > 1e-9 {
 		t.Errorf("peaks %v and %v", r.PeakToMean, r.PeakToMeanAdmitted)

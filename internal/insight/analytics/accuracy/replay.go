@@ -17,7 +17,7 @@ type Replay struct{ limit *weir.Limit }
 // one, or why it cannot be replayed: leases end when their holders say so, lockouts
 // count failures, and a sketch is shared, none of which arrivals tell.
 func NewReplay(l Limit) (*Replay, error) {
-	if err := l.check(); err != nil {
+	if err := l.checkBounds(); err != nil {
 		return nil, err
 	}
 	a := algorithm.ByName(l.Algorithm)
@@ -34,18 +34,18 @@ func NewReplay(l Limit) (*Replay, error) {
 	return &Replay{limit}, nil
 }
 
-// Key appends to dst what the limit decides on the arrivals of one key that nobody
+// DecideKey appends to dst what the limit decides on the arrivals of one key that nobody
 // has seen before, in order of time. What was decided then does not matter.
-func (r *Replay) Key(dst, arrivals []Arrival) []Arrival {
-	decided, _ := decide(dst, &row{limit: r.limit}, arrivals)
+func (r *Replay) DecideKey(dst, arrivals []Arrival) []Arrival {
+	decided, _ := decideArrivals(dst, &row{limit: r.limit}, arrivals)
 	return decided
 }
 
-// decide appends to dst what the limit of a row decides on the arrivals of its key,
+// decideArrivals appends to dst what the limit of a row decides on the arrivals of its key,
 // and returns how often it wrote to the row.
-func decide(dst []Arrival, row *row, arrivals []Arrival) (decided []Arrival, writes int64) {
+func decideArrivals(dst []Arrival, row *row, arrivals []Arrival) (decided []Arrival, writes int64) {
 	for _, a := range arrivals {
-		d := row.take(a.At, a.Cost)
+		d := row.decideArrival(a.At, a.Cost)
 		one := Arrival{At: a.At, Cost: a.Cost, Admitted: d.Allowed(), Delay: d.Delay(a.Cost).Microseconds()}
 		dst = append(dst, one)
 		if one.Admitted && a.Cost > 0 {
@@ -55,8 +55,8 @@ func decide(dst []Arrival, row *row, arrivals []Arrival) (decided []Arrival, wri
 	return dst, writes
 }
 
-// waits returns how many of the decisions that passed wait, and the longest wait.
-func waits(decided []Arrival) (n int64, longest time.Duration) {
+// countWaits returns how many of the decisions that passed wait, and the longest wait.
+func countWaits(decided []Arrival) (n int64, longest time.Duration) {
 	for _, a := range decided {
 		if a.Admitted && a.Delay > 0 {
 			n++
@@ -89,8 +89,8 @@ type row struct {
 	most  int64 // cells that it had at most
 }
 
-// take decides one arrival.
-func (r *row) take(now, cost int64) weir.Decision {
+// decideArrival decides one arrival.
+func (r *row) decideArrival(now, cost int64) weir.Decision {
 	ask := weir.Ask{Now: now, Cost: cost}
 	need := r.limit.Cells
 	if g, ok := r.limit.Algorithm.(weir.Grower); ok {

@@ -48,7 +48,7 @@ func TestReplayDecidesAsALimiter(t *testing.T) {
 			want = append(want, accuracy.Arrival{At: at, Cost: one.Cost, Admitted: d.Allowed(), Delay: d.Delay(one.Cost).Microseconds()})
 		}
 		refused := 0
-		for i, got := range r.Key(nil, arrivals) {
+		for i, got := range r.DecideKey(nil, arrivals) {
 			if got != want[i] {
 				t.Errorf("%s, arrival %d: %+v, a limiter says %+v", a.Name(), i, got, want[i])
 				break

@@ -58,15 +58,15 @@ func (f *Figures) refusals() int64 { return f.Refused + f.ShadowRefused }
 
 func (f *Figures) decisions() int64 { return f.Allowed + f.refusals() }
 
-func (f *Figures) length() time.Duration { return max(f.To.Sub(f.From), 0) }
+func (f *Figures) rangeLength() time.Duration { return max(f.To.Sub(f.From), 0) }
 
 // part is what limited clients of one class have in common.
 type part struct {
 	clients, refused int64
 }
 
-// parts divides the limited clients by class.
-func (f *Figures) parts() (by map[verdict.Class]part, all part) {
+// partsByClass divides the limited clients by class.
+func (f *Figures) partsByClass() (by map[verdict.Class]part, all part) {
 	by = make(map[verdict.Class]part)
 	for _, c := range f.Clients {
 		if c.Evidence == nil {

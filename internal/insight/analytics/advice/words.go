@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// allows is the limit in words: "100 per minute".
-func (f *Figures) allows() string {
+// allowanceInWords is the limit in words: "100 per minute".
+func (f *Figures) allowanceInWords() string {
 	unit := map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}[f.Period]
 	if unit == "" {
 		unit = lasting(f.Period)
@@ -16,9 +16,9 @@ func (f *Figures) allows() string {
 	return fmt.Sprintf("%d per %s", f.Allowance, unit)
 }
 
-// count is a number of things. The plural is the singular with an s, unless it is
+// writeCount is a number of things. The plural is the singular with an s, unless it is
 // given.
-func count(n int64, one string, more ...string) string {
+func writeCount(n int64, one string, more ...string) string {
 	switch {
 	case n == 1:
 		return "1 " + one
@@ -49,15 +49,15 @@ func lasting(d time.Duration) string {
 		name   string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
 		if d >= 2*u.length || d == u.length {
-			return count(int64(d.Round(u.length)/u.length), u.name)
+			return writeCount(int64(d.Round(u.length)/u.length), u.name)
 		}
 	}
 	return d.String()
 }
 
-// round returns the next number from n on that people would choose: two digits at
+// roundUp returns the next number from n on that people would choose: two digits at
 // most, and zeros.
-func round(n int64) int64 {
+func roundUp(n int64) int64 {
 	unit := int64(1)
 	for n/unit >= 100 {
 		unit *= 10

@@ -19,7 +19,7 @@ func TestLineTypes(t *testing.T) {
 		int64(1): "Int", int32(1): "Int", int16(1): "Int", "x": "Text", 1.5: "", float32(1): "", true: "", uint64(1): "", time.Time{}: "", [1]int{}: "",
 	} {
 		for name, get := range reads {
-			err := read(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{value})
+			err := callWithLine(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{value})
 			if name == by {
 				if err != nil {
 					t.Errorf("%s of a %T: %v", name, value, err)
@@ -30,7 +30,7 @@ func TestLineTypes(t *testing.T) {
 		}
 	}
 	for name, get := range reads {
-		if err := read(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{nil}); err != nil {
+		if err := callWithLine(func(_ int, r rows.Row) error { get(r); return nil }, 0, line{nil}); err != nil {
 			t.Errorf("%s of NULL: %v", name, err)
 		}
 	}

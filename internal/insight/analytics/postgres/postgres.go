@@ -119,7 +119,7 @@ func readAll(rows pgx.Rows, i int, row func(int, rows.Row) error) error {
 		}
 		values, err := rows.Values()
 		if err == nil {
-			err = read(row, i, values)
+			err = callWithLine(row, i, values)
 		}
 		if err != nil {
 			return err
@@ -168,8 +168,8 @@ func (w wrongType) Error() string {
 	return fmt.Sprintf("postgres: column %d is of type %T: CAST it in the statement to BIGINT, TEXT or BYTEA", w.column, w.value)
 }
 
-// read calls row with a line, and returns what was wrong with the types that it read.
-func read(row func(int, rows.Row) error, i int, l line) (err error) {
+// callWithLine calls row with a line, and returns what was wrong with the types that it read.
+func callWithLine(row func(int, rows.Row) error, i int, l line) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:

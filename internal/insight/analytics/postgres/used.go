@@ -44,7 +44,7 @@ func (db *DB) Used(ctx context.Context) (used int64, err error) {
 			return err
 		}
 		for _, table := range tables {
-			n, err := table.live(t)
+			n, err := table.liveBytes(t)
 			if err != nil {
 				return err
 			}
@@ -113,10 +113,10 @@ func bytesOf(column string, length int64) string {
 // tableNames are the tables of analytics, for a statement.
 const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latencies', 'answered', 'clients', 'sketches', 'words', 'arrivals', 'losses', 'late'`
 
-// live returns what the rows of a table take that are not deleted. Of a large table some
+// liveBytes returns what the rows of a table take that are not deleted. Of a large table some
 // pages are looked at, always the same ones, so that what is measured changes by what was
 // done and not by chance.
-func (x *table) live(t rows.Tx) (n int64, err error) {
+func (x *table) liveBytes(t rows.Tx) (n int64, err error) {
 	if x.pages == 0 {
 		return 0, nil
 	}

@@ -76,19 +76,19 @@ func (p *played) compareDecisions(l rows.Limit, c *query.Coverage) (*Accuracy, e
 		n += len(arrivals)
 		sortArrivals(arrivals)
 		keys = append(keys, arrivals)
-		m.Key(arrivals)
+		m.AddArrivals(arrivals)
 	}
 	out := &Accuracy{
 		Limit: l, Report: m.Report(), Cut: p.cut,
 		Reference: "at most " + strconv.FormatInt(l.Allowance, 10) + " units in any " + of.Period.String() + ", counted exactly",
 	}
-	out.Round()
+	out.RoundShares()
 	if out.Compare, err = accuracy.Compare(of, keys); err != nil {
 		return nil, err
 	}
 	for i := range out.Compare {
 		a := &out.Compare[i]
-		a.Round()
+		a.RoundShares()
 		a.Operations = roundMillionths(a.Operations)
 	}
 	return out, nil

@@ -102,7 +102,7 @@ func readRest(r *query.Reader) *Rest {
 // reportKey is what is known of one key.
 func reportKey(r *query.Reader) *ClientDetail {
 	if len(r.Keys) != 1 {
-		r.Fail(&query.ParamError{Name: "key", What: "is missing: one key is meant"})
+		r.RecordFailure(&query.ParamError{Name: "key", What: "is missing: one key is meant"})
 		return nil
 	}
 	out := &ClientDetail{Coverage: r.ReadCoverage(), Key: r.Keys[0], Limits: []ClientSeries{}}

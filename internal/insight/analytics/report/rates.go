@@ -35,7 +35,7 @@ type window struct{ units, n int64 }
 func reportRates(r *query.Reader) *Rates {
 	names := r.ListNames()
 	if len(names) > 1 {
-		r.Fail(&query.ParamError{Name: "limit", What: "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"})
+		r.RecordFailure(&query.ParamError{Name: "limit", What: "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"})
 		return nil
 	}
 	if len(names) == 0 {

@@ -93,7 +93,7 @@ func accuracyOf(l rows.Limit) accuracy.Limit {
 func reportReplay(r *query.Reader) func() (any, error) {
 	names := r.ListNames()
 	if len(names) > 1 {
-		r.Fail(&query.ParamError{Name: "limit", What: "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()})
+		r.RecordFailure(&query.ParamError{Name: "limit", What: "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()})
 		return nil
 	}
 	n := r.CountSteps()
@@ -144,7 +144,7 @@ func (out *Replay) decideAgain(r *query.Reader, own, with *accuracy.Replay, keys
 			break
 		}
 		sortArrivals(arrivals)
-		a, b = own.Key(a[:0], arrivals), with.Key(b[:0], arrivals)
+		a, b = own.DecideKey(a[:0], arrivals), with.DecideKey(b[:0], arrivals)
 		c := out.addKey(r.Ask, arrivals, a, b)
 		c.Key = key
 		if c.OwnRefused != c.WithRefused {

@@ -49,7 +49,7 @@ func reportSeries(r *query.Reader) *Series {
 	l := newLines(r.Ask, r.Top)
 	if r.By == "request" {
 		if !r.IsOfRequests() {
-			r.Fail(&query.ParamError{Name: "by", What: "request goes with domain, node and region alone: requests are not kept by the rest"})
+			r.RecordFailure(&query.ParamError{Name: "by", What: "request goes with domain, node and region alone: requests are not kept by the rest"})
 		}
 		r.EachRequests(r.Step, func(at int64, outcome string, n int64) { l.addPoint(outcome, at, n) })
 		s.Lines = l.listLines()

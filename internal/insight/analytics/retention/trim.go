@@ -45,7 +45,7 @@ func (s *Sweeper) trimToSize(ctx context.Context) error {
 			return err
 		}
 		// Half of what is over, since what is measured of some is not what others free.
-		gone, whole, err := s.trimRows(ctx, max((used-s.bounds.MaxBytes)/size.bytes()/2, least))
+		gone, whole, err := s.trimRows(ctx, max((used-s.bounds.MaxBytes)/size.estimatedBytes()/2, least))
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func (s *Sweeper) trimToSize(ctx context.Context) error {
 // of none.
 type rowSize struct{ largest, now int64 }
 
-// bytes returns it.
-func (r *rowSize) bytes() int64 {
+// estimatedBytes returns it.
+func (r *rowSize) estimatedBytes() int64 {
 	if r.now == 0 {
 		return trimRow
 	}
@@ -90,7 +90,7 @@ func (r *rowSize) bytes() int64 {
 // never less than half of the largest measure.
 func (r *rowSize) measured(n int64) {
 	r.largest = max(r.largest, n)
-	r.now = max(n, r.bytes()/2, r.largest/2, 1)
+	r.now = max(n, r.estimatedBytes()/2, r.largest/2, 1)
 }
 
 // trimRows deletes n rows, of the first kind that has any, and returns how many those

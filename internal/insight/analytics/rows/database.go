@@ -69,9 +69,9 @@ var ErrNewer = errors.New("the database was changed by a newer version")
 // again is an error of a database that says whether a transaction may be run again.
 type again interface{ Again() bool }
 
-// Again reports whether an error of a Database is one that may be gone when the
+// MayRunAgain reports whether an error of a Database is one that may be gone when the
 // transaction is run again at once: another one was in its way.
-func Again(err error) bool {
+func MayRunAgain(err error) bool {
 	var a again
 	return errors.As(err, &a) && a.Again()
 }
@@ -113,7 +113,7 @@ func UpdateRows(ctx context.Context, db Database, f func(*Statements)) error {
 	wait := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for tries := 1; ; tries++ {
 		err := db.Update(ctx, RunStatements(f))
-		if err == nil || !Again(err) || tries == maxTries || !wait.Sleep(ctx) {
+		if err == nil || !MayRunAgain(err) || tries == maxTries || !wait.Sleep(ctx) {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func ViewRows(ctx context.Context, db Database, f func(*Statements)) error {
 	return db.View(ctx, RunStatements(f))
 }
 
-// Fail notes a failure, if it is the first.
-func (s *Statements) Fail(err error) {
+// RecordFailure notes a failure, if it is the first.
+func (s *Statements) RecordFailure(err error) {
 	if s.err == nil {
 		s.err = err
 	}

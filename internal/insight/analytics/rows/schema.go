@@ -49,7 +49,7 @@ func migrate(in *Statements, d Dialect) {
 	var version int64
 	in.ReadRows(func(r Row) { version = r.Int(0) }, `SELECT MAX(version) FROM weir_schema`)
 	if version > int64(len(migrations)) {
-		in.Fail(fmt.Errorf("%w: it has schema %d, this one knows %d: run the newer version, or give another database", ErrNewer, version, len(migrations)))
+		in.RecordFailure(fmt.Errorf("%w: it has schema %d, this one knows %d: run the newer version, or give another database", ErrNewer, version, len(migrations)))
 	}
 	words := strings.NewReplacer("{serial}", d.Serial, "{bytes}", d.Bytes, "{rows}", d.Rows)
 	for ; version < int64(len(migrations)) && in.err == nil; version++ {

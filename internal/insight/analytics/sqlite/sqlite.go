@@ -61,13 +61,13 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	}
 	db := &DB{path: path, memory: path == Memory, closed: make(chan struct{}),
 		writer: make(chan *sqlite.Conn, 1), readers: make(chan *sqlite.Conn, readers)}
-	if err := db.open(ctx); err != nil {
+	if err := db.connectAll(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), db.Close())
 	}
 	return db, nil
 }
 
-func (db *DB) open(ctx context.Context) error {
+func (db *DB) connectAll(ctx context.Context) error {
 	if !db.memory {
 		// A path that begins with file: or has a question mark is a path.
 		path, err := filepath.Abs(db.path)
@@ -156,7 +156,7 @@ func (db *DB) patient(ctx context.Context, f func() error) error {
 	defer cancel()
 	for {
 		err := wrapErr(f())
-		if err == nil || !rows.Again(err) || !backoff.Sleep(ctx, time.Millisecond) {
+		if err == nil || !rows.MayRunAgain(err) || !backoff.Sleep(ctx, time.Millisecond) {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (db *DB) Dialect() rows.Dialect {
 
 // Update implements rows.Database.
 func (db *DB) Update(ctx context.Context, f func(rows.Tx) error) error {
-	c, err := db.take(ctx, db.writer)
+	c, err := db.takeConnection(ctx, db.writer)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (db *DB) View(ctx context.Context, f func(rows.Tx) error) error {
 	if db.memory {
 		pool = db.writer
 	}
-	c, err := db.take(ctx, pool)
+	c, err := db.takeConnection(ctx, pool)
 	if err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (db *DB) View(ctx context.Context, f func(rows.Tx) error) error {
 	return db.transaction(ctx, c, "BEGIN", false, f)
 }
 
-// take returns a connection that nobody uses.
-func (db *DB) take(ctx context.Context, pool chan *sqlite.Conn) (*sqlite.Conn, error) {
+// takeConnection returns a connection that nobody uses.
+func (db *DB) takeConnection(ctx context.Context, pool chan *sqlite.Conn) (*sqlite.Conn, error) {
 	select {
 	case <-db.closed:
 		return nil, ErrClosed

@@ -63,7 +63,7 @@ func (t *tx) Each(query string, args [][]any, row func(int, rows.Row) error) (er
 		}()
 	}
 	for i, list := range args {
-		if err := t.run(s, list, i, row); err != nil {
+		if err := t.runStatement(s, list, i, row); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (t *tx) prepare(query string) (*sqlite.Stmt, error) {
 	return s, err
 }
 
-func (t *tx) run(s *sqlite.Stmt, args []any, i int, row func(int, rows.Row) error) (err error) {
+func (t *tx) runStatement(s *sqlite.Stmt, args []any, i int, row func(int, rows.Row) error) (err error) {
 	defer func() {
 		// Reset repeats the error of a step that failed.
 		if e := s.Reset(); err == nil {

@@ -125,17 +125,17 @@ func (e *Evidence) Mean() float64 {
 // least a Period long, as a multiple of what is allowed in that time. A client that
 // only comes in bursts is below 1.
 func (e *Evidence) Pressure() float64 {
-	return e.ofRate(e.Units+e.Unseen, max(time.Duration(e.Active)*e.Span, e.Period))
+	return e.multipleOfRate(e.Units+e.Unseen, max(time.Duration(e.Active)*e.Span, e.Period))
 }
 
 // Pace is what the client asked for in the spans in which it came, as a multiple of
 // the limit's mean rate. With periods longer than it stayed it is above Pressure.
 func (e *Evidence) Pace() float64 {
-	return e.ofRate(e.Units, time.Duration(e.Active)*e.Span)
+	return e.multipleOfRate(e.Units, time.Duration(e.Active)*e.Span)
 }
 
-// ofRate returns units in so long a time as a multiple of what is allowed in it.
-func (e *Evidence) ofRate(units int64, length time.Duration) float64 {
+// multipleOfRate returns units in so long a time as a multiple of what is allowed in it.
+func (e *Evidence) multipleOfRate(units int64, length time.Duration) float64 {
 	if length <= 0 || e.Allowance <= 0 {
 		return 0
 	}
@@ -163,7 +163,7 @@ type Answers struct {
 	Denied int64 `json:"denied"`
 }
 
-func (a *Answers) add(b *Answers) {
+func (a *Answers) addAnswers(b *Answers) {
 	a.Count += b.Count
 	a.OK += b.OK
 	a.Redirect += b.Redirect

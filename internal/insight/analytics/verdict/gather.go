@@ -117,23 +117,23 @@ func (g *Gatherer) Add(r *Row) {
 	e.Shadowed += r.Shadowed
 	e.Early += r.Early
 	e.Identified = e.Identified || r.Identified
-	g.answers.add(&r.Answers)
+	g.answers.addAnswers(&r.Answers)
 	if r.Agent != "" {
 		g.classes[r.Agent]++
 	}
-	g.users.add(r.User, r.Users)
-	g.agents.add("", r.Agents)
-	g.paths.add(r.Path, r.Paths)
-	g.addresses.add(r.Address, r.Addresses)
+	g.users.addValue(r.User, r.Users)
+	g.agents.addValue("", r.Agents)
+	g.paths.addValue(r.Path, r.Paths)
+	g.addresses.addValue(r.Address, r.Addresses)
 }
 
 // Evidence returns what was gathered so far.
 func (g *Gatherer) Evidence() *Evidence {
 	e := g.e
 	e.Demand = e.Allowed + e.Refused
-	e.Users, e.Agents, e.Paths, e.Addresses = g.users.count(), g.agents.count(), g.paths.count(), g.addresses.count()
+	e.Users, e.Agents, e.Paths, e.Addresses = g.users.countValues(), g.agents.countValues(), g.paths.countValues(), g.addresses.countValues()
 	if e.Paths == 1 {
-		e.Path = g.paths.one()
+		e.Path = g.paths.anyValue()
 	}
 	for class, rows := range g.classes {
 		if n := g.classes[e.Agent]; rows > n || rows == n && class < e.Agent {
@@ -148,13 +148,13 @@ func (g *Gatherer) Evidence() *Evidence {
 		e.Before = min(e.From.Sub(g.lastRefused), Week)
 	}
 	if len(g.now) > 0 {
-		e.Peak, e.Burst = g.peak(), g.ahead()
+		e.Peak, e.Burst = g.findPeak(), g.mostAhead()
 		if !e.Sampled && e.Refused > 0 && e.Period > g.span {
 			e.Unseen = max(e.Allowance-e.Allowed, 0)
 			e.Peak += e.Unseen
 		}
-		g.spread(&e)
-		g.run(&e)
+		g.computeSpread(&e)
+		g.computeRun(&e)
 	}
 	e.History, e.HistorySpan = int64(len(g.before)), g.spanThen
 	if len(g.before) > 0 {
@@ -173,11 +173,11 @@ func perPeriod(period, span time.Duration) float64 {
 	return period.Seconds() / span.Seconds()
 }
 
-// peak returns the most units of one period: of as many spans as it has, wherever
+// findPeak returns the most units of one period: of as many spans as it has, wherever
 // they begin. Of spans longer than the period it is their mean, or what is known
 // of their busiest second.
-func (g *Gatherer) peak() (most int64) {
-	starts := sorted(g.now)
+func (g *Gatherer) findPeak() (most int64) {
+	starts := sortedKeys(g.now)
 	if g.span > g.e.Period {
 		share := perPeriod(g.e.Period, g.span)
 		for _, units := range g.now {
@@ -199,13 +199,13 @@ func (g *Gatherer) peak() (most int64) {
 	return most
 }
 
-// ahead returns the most that the demand was ahead of the limit's rate, if all of a
+// mostAhead returns the most that the demand was ahead of the limit's rate, if all of a
 // span came at once.
-func (g *Gatherer) ahead() int64 {
+func (g *Gatherer) mostAhead() int64 {
 	rate := float64(g.e.Allowance) * g.span.Seconds() / g.e.Period.Seconds() // of a span
 	var most, level float64
 	var last int64
-	for i, at := range sorted(g.now) {
+	for i, at := range sortedKeys(g.now) {
 		if i > 0 {
 			level = max(level-float64(at-last)*rate, 0)
 		}
@@ -215,10 +215,10 @@ func (g *Gatherer) ahead() int64 {
 	return int64(math.Ceil(most))
 }
 
-// spread computes how even the demand is between the first span and the last. The
+// computeSpread computes how even the demand is between the first span and the last. The
 // first and the last are left out where there are others: they are cut.
-func (g *Gatherer) spread(e *Evidence) {
-	starts := sorted(g.now)
+func (g *Gatherer) computeSpread(e *Evidence) {
+	starts := sortedKeys(g.now)
 	first, last := starts[0], starts[len(starts)-1]
 	e.Spans, e.Active, e.Span = last-first+1, int64(len(starts)), g.span
 	if e.Spans >= 4 {
@@ -238,30 +238,30 @@ func (g *Gatherer) spread(e *Evidence) {
 	}
 }
 
-// pause returns how many spans without a refusal end an incident.
-func pause(span time.Duration) int64 {
+// pauseSpans returns how many spans without a refusal end an incident.
+func pauseSpans(span time.Duration) int64 {
 	if span <= time.Minute {
 		return briefSpans
 	}
 	return 1
 }
 
-// run finds out whether a client that was refused is still there, and since when it was
+// computeRun finds out whether a client that was refused is still there, and since when it was
 // refused.
-func (g *Gatherer) run(e *Evidence) {
+func (g *Gatherer) computeRun(e *Evidence) {
 	limited := slices.Sorted(maps.Keys(g.limited))
 	if len(limited) == 0 || g.until.IsZero() {
 		return
 	}
 	end := len(limited) - 1
 	first := end
-	for first > 0 && limited[first]-limited[first-1] <= pause(g.span) {
+	for first > 0 && limited[first]-limited[first-1] <= pauseSpans(g.span) {
 		first--
 	}
 	last := slices.Max(slices.Collect(maps.Keys(g.now)))
 	e.Run = last - limited[first] + 1
 	over := time.UnixMicro((last + 1) * g.span.Microseconds())
-	near := time.Duration(pause(g.span)) * g.span
+	near := time.Duration(pauseSpans(g.span)) * g.span
 	if g.until.Sub(e.To) >= near {
 		return
 	}
@@ -275,7 +275,7 @@ func percentile(m map[int64]int64, q float64) float64 {
 	return float64(values[max(int(math.Ceil(q*float64(len(values))))-1, 0)])
 }
 
-func sorted(m map[int64]int64) []int64 { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys(m map[int64]int64) []int64 { return slices.Sorted(maps.Keys(m)) }
 
 // different counts different values, from those that rows tell and from how many
 // a row says it had.
@@ -284,7 +284,7 @@ type different struct {
 	within int64
 }
 
-func (d *different) add(value string, within int64) {
+func (d *different) addValue(value string, within int64) {
 	d.within = max(d.within, within)
 	if value == "" || len(d.values) >= most {
 		return
@@ -295,10 +295,10 @@ func (d *different) add(value string, within int64) {
 	d.values[value] = struct{}{}
 }
 
-func (d *different) count() int64 { return max(d.within, int64(len(d.values))) }
+func (d *different) countValues() int64 { return max(d.within, int64(len(d.values))) }
 
-// one returns a value.
-func (d *different) one() string {
+// anyValue returns a value.
+func (d *different) anyValue() string {
 	for v := range d.values {
 		return v
 	}

@@ -16,11 +16,11 @@ func Classify(e *Evidence) Verdict {
 }
 
 func classify(e *Evidence) *judgement {
-	j := &judgement{signs: read(e)}
-	j.Class = j.decide()
+	j := &judgement{signs: readSigns(e)}
+	j.Class = j.decideClass()
 	if part := partial(e, j.Class); part.holds {
 		j.Verdict = Verdict{}
-		j.Class = j.is(Undecided, part)
+		j.Class = j.conclude(Undecided, part)
 	}
 	return j
 }
@@ -28,7 +28,7 @@ func classify(e *Evidence) *judgement {
 // partial says why a class is not told yet, if it is not: the range has but a part of
 // what the client does.
 func partial(e *Evidence, c Class) sign {
-	span, need := spanOf(e), settledSpans
+	span, need := spanName(e), settledSpans
 	switch {
 	case c == Abusive:
 		need = settledAbusive
@@ -41,9 +41,9 @@ func partial(e *Evidence, c Class) sign {
 	case c == Undecided || e.Refused == 0 || e.Run >= int64(need):
 		return sign{}
 	case e.Ongoing:
-		return when(true, "it goes on, %s after %s: what it is shows when it has been quiet for a while, or gone on for %s", count(e.Run, span), refusedAt(e, "first"), count(int64(need), span))
+		return signWhen(true, "it goes on, %s after %s: what it is shows when it has been quiet for a while, or gone on for %s", writeCount(e.Run, span), refusedAt(e, "first"), writeCount(int64(need), span))
 	case e.Cut:
-		return when(true, "%s, and for %s: what it is shows in a range that has all of it", refusedAt(e, "when the range began"), count(e.Run, span))
+		return signWhen(true, "%s, and for %s: what it is shows in a range that has all of it", refusedAt(e, "when the range began"), writeCount(e.Run, span))
 	}
 	return sign{}
 }
@@ -56,9 +56,9 @@ type judgement struct {
 	grade grade
 }
 
-// is makes a verdict. Those of the reasons that hold are told; the more of them
+// conclude makes a verdict. Those of the reasons that hold are told; the more of them
 // hold, the better the verdict.
-func (j *judgement) is(c Class, reasons ...sign) Class {
+func (j *judgement) conclude(c Class, reasons ...sign) Class {
 	j.grade = -1
 	for _, s := range reasons {
 		if s.holds {
@@ -79,40 +79,40 @@ func (j *judgement) although(signs ...sign) {
 	}
 }
 
-func (j *judgement) decide() Class {
+func (j *judgement) decideClass() Class {
 	s := &j.signs
 	switch {
 	case s.everybody.holds:
-		return j.is(Undecided, s.everybody)
+		return j.conclude(Undecided, s.everybody)
 	case s.denied.holds && !(s.many.holds && s.mostlyGood.holds):
 		j.although(s.many, s.user, s.waits)
-		return j.is(Abusive, s.denied, s.searching, s.oneRoute, s.ignores, s.fresh)
+		return j.conclude(Abusive, s.denied, s.searching, s.oneRoute, s.ignores, s.fresh)
 	case s.idle.holds:
 		j.although(s.fresh)
-		return j.is(Legitimate, s.idle, s.known, s.good, s.user)
+		return j.conclude(Legitimate, s.idle, s.known, s.good, s.user)
 	case s.loginPath.holds && s.anonymous.holds && !s.mostlyGood.holds && (s.presses.holds || s.ignores.holds):
 		j.although(s.manyAgents)
-		return j.is(Abusive, s.loginPath, s.presses, s.anonymous, s.ignores, s.even, s.fresh)
+		return j.conclude(Abusive, s.loginPath, s.presses, s.anonymous, s.ignores, s.even, s.fresh)
 	case s.presses.holds && s.machine.holds && s.searching.holds && s.anonymous.holds && !s.waits.holds:
 		j.although(s.good, s.manyAgents)
-		return j.is(Abusive, s.searching, s.presses, s.anonymous, s.ignores, s.machine, s.fresh)
+		return j.conclude(Abusive, s.searching, s.presses, s.anonymous, s.ignores, s.machine, s.fresh)
 	case s.many.holds:
 		j.although(s.denied, s.floods, s.steady)
-		return j.is(Shared, s.many, s.manyAgents, s.good, s.person)
+		return j.conclude(Shared, s.many, s.manyAgents, s.good, s.person)
 	case s.floods.holds && !s.waits.holds && !s.user.holds:
 		j.although(s.known)
-		return j.is(Abusive, s.floods, s.ignores, s.even, s.fresh, s.anonymous)
+		return j.conclude(Abusive, s.floods, s.ignores, s.even, s.fresh, s.anonymous)
 	case s.runaway():
 		j.although(s.brief, s.person)
-		return j.is(Runaway, s.ignores, s.hasty, s.even, s.oneRoute, s.presses, s.program)
+		return j.conclude(Runaway, s.ignores, s.hasty, s.even, s.oneRoute, s.presses, s.program)
 	case s.legitimate():
 		if s.uneven.holds {
 			s.yields = sign{}
 		}
 		j.although(s.ignores, s.hasty, s.fresh)
-		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.rare, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
+		return j.conclude(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.rare, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
 	}
-	j.is(Undecided, s.open)
+	j.conclude(Undecided, s.open)
 	return Undecided
 }
 

@@ -95,7 +95,7 @@ type sign struct {
 	text  string
 }
 
-func when(holds bool, format string, args ...any) sign {
+func signWhen(holds bool, format string, args ...any) sign {
 	if !holds {
 		return sign{}
 	}
@@ -115,83 +115,83 @@ type signs struct {
 	open                  sign
 }
 
-func read(e *Evidence) (s signs) {
+func readSigns(e *Evidence) (s signs) {
 	s.readResponses(e)
-	s.who(e)
-	s.amount(e)
+	s.readClient(e)
+	s.readAmount(e)
 	s.refused(e)
 	return s
 }
 
 func (s *signs) readResponses(e *Evidence) {
-	s.searching = when(e.Paths >= manyPaths, "it asked for some %d different paths", e.Paths)
-	s.oneRoute = when(e.Paths > 0 && e.Paths <= maxRarePaths, "it asks for %s only", count(e.Paths, "path"))
-	s.loginPath = when(loginPath(e.Path), "it asks for %s only", e.Path)
+	s.searching = signWhen(e.Paths >= manyPaths, "it asked for some %d different paths", e.Paths)
+	s.oneRoute = signWhen(e.Paths > 0 && e.Paths <= maxRarePaths, "it asks for %s only", writeCount(e.Paths, "path"))
+	s.loginPath = signWhen(loginPath(e.Path), "it asks for %s only", e.Path)
 	a := e.Answers
 	if a == nil || a.Count < someAnswers {
 		return
 	}
 	good := ratio(a.OK+a.Redirect, a.Count)
-	s.denied = when(ratio(a.Denied, a.Count) >= deniedShare, "%d of %d answers were 401, 403 or 404", a.Denied, a.Count)
-	s.good = when(good >= goodShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
-	s.mostlyGood = when(good >= 1-deniedShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
+	s.denied = signWhen(ratio(a.Denied, a.Count) >= deniedShare, "%d of %d answers were 401, 403 or 404", a.Denied, a.Count)
+	s.good = signWhen(good >= goodShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
+	s.mostlyGood = signWhen(good >= 1-deniedShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
 }
 
-func (s *signs) who(e *Evidence) {
-	s.everybody = when(e.Kind == Unknown && e.Addresses >= manyAddresses, "the key is no client's: at least %d addresses send it", e.Addresses)
+func (s *signs) readClient(e *Evidence) {
+	s.everybody = signWhen(e.Kind == Unknown && e.Addresses >= manyAddresses, "the key is no client's: at least %d addresses send it", e.Addresses)
 	if e.Kind != Account {
-		s.many = when(e.Users >= manyUsers, "there are at least %d users behind it", e.Users)
-		s.manyAgents = when(e.Agents >= manyAgents, "there are at least %d different agents behind it", e.Agents)
+		s.many = signWhen(e.Users >= manyUsers, "there are at least %d users behind it", e.Users)
+		s.manyAgents = signWhen(e.Agents >= manyAgents, "there are at least %d different agents behind it", e.Agents)
 		if !s.many.holds {
 			s.many, s.manyAgents = s.manyAgents, sign{}
 		}
 	}
-	s.user = when(e.Kind == Account || e.Users > 0, "it is signed in")
-	s.anonymous = when(e.Kind != Account && e.Identified && e.Users == 0, "nobody behind it is signed in")
-	s.person = when(e.Agent == "browser", "it says that it is a browser")
-	s.program = when(e.Agent != "" && e.Agent != "browser", "it says that it is no browser but %s", e.Agent)
-	s.fresh = when(e.Sampled && e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
-	s.known = when(e.History >= knownSpans && time.Duration(e.History)*e.HistorySpan >= knownFor && e.Usual <= float64(e.Allowance),
+	s.user = signWhen(e.Kind == Account || e.Users > 0, "it is signed in")
+	s.anonymous = signWhen(e.Kind != Account && e.Identified && e.Users == 0, "nobody behind it is signed in")
+	s.person = signWhen(e.Agent == "browser", "it says that it is a browser")
+	s.program = signWhen(e.Agent != "" && e.Agent != "browser", "it says that it is no browser but %s", e.Agent)
+	s.fresh = signWhen(e.Sampled && e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
+	s.known = signWhen(e.History >= knownSpans && time.Duration(e.History)*e.HistorySpan >= knownFor && e.Usual <= float64(e.Allowance),
 		"it is known and usually stays below the limit: 95 in 100 of its periods had at most %.0f of %d", e.Usual, e.Allowance)
 }
 
-func (s *signs) amount(e *Evidence) {
-	span := spanOf(e)
+func (s *signs) readAmount(e *Evidence) {
+	span := spanName(e)
 	in := span + "s"
-	s.idle = when(e.Refused == 0, "it was never refused")
-	s.rare = when(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, times(e.Enforced()), times(e.Shadowed), "only "))
-	s.floods = when(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
+	s.idle = signWhen(e.Refused == 0, "it was never refused")
+	s.rare = signWhen(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, writeTimes(e.Enforced()), writeTimes(e.Shadowed), "only "))
+	s.floods = signWhen(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
 		"in the %d %s in which it came it asked for %.0f times the limit's rate, and for %d, %.0f times the limit, at its peak", e.Active, in, e.Pace(), e.Peak, e.Overshoot())
-	s.crawls = when(e.Pace() < runaway, "it asks for %.0f %% of the limit's rate", 100*e.Pace())
-	s.presses = when(e.Pressure() >= pressing, "in the %d %s in which it came it asked for %.1f times what is allowed", e.Active, in, e.Pressure())
-	s.pressesHard = when(e.Pressure() >= hardPressing, "%s", s.presses.text)
-	s.near = when(e.Refused > 0 && e.Overshoot() < nearTimes, "at its peak it asked for %.1f times the limit", e.Overshoot())
-	s.bursts = when(e.Refused > 0 && e.Pressure() < bursting,
+	s.crawls = signWhen(e.Pace() < runaway, "it asks for %.0f %% of the limit's rate", 100*e.Pace())
+	s.presses = signWhen(e.Pressure() >= pressing, "in the %d %s in which it came it asked for %.1f times what is allowed", e.Active, in, e.Pressure())
+	s.pressesHard = signWhen(e.Pressure() >= hardPressing, "%s", s.presses.text)
+	s.near = signWhen(e.Refused > 0 && e.Overshoot() < nearTimes, "at its peak it asked for %.1f times the limit", e.Overshoot())
+	s.bursts = signWhen(e.Refused > 0 && e.Pressure() < bursting,
 		"it comes in bursts: at its peak it asked for %d, but in the %d %s in which it came for no more than %.0f %% of what is allowed",
 		e.Peak, e.Active, in, 100*e.Pressure())
-	s.brief = when(e.Refused > 0 && !e.Ongoing && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", count(e.Spans, span))
+	s.brief = signWhen(e.Refused > 0 && !e.Ongoing && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", writeCount(e.Spans, span))
 	enough := e.Spans >= evenSpans
-	s.steady = when(enough && e.Spread <= steadySpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
-	s.even = when(enough && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
-	s.yields = when(enough && e.Spread > evenSpread, "its demand gives way: it varies by %.0f %% around the mean", 100*e.Spread)
-	s.rushes = when(e.Refused > 0 && e.Rush() >= rushTimes, "it sends in rushes: %d in its busiest second, and %d in its busiest %s", e.Busiest, e.SpanPeak, span)
+	s.steady = signWhen(enough && e.Spread <= steadySpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.even = signWhen(enough && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.yields = signWhen(enough && e.Spread > evenSpread, "its demand gives way: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.rushes = signWhen(e.Refused > 0 && e.Rush() >= rushTimes, "it sends in rushes: %d in its busiest second, and %d in its busiest %s", e.Busiest, e.SpanPeak, span)
 	s.machine = s.even
 	if e.Agents >= manyAgents && e.Spread > crowdSpread {
 		s.machine = sign{}
 	}
-	s.uneven = when(enough && e.Spread >= unevenSpread, "its demand comes and goes: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.uneven = signWhen(enough && e.Spread >= unevenSpread, "its demand comes and goes: it varies by %.0f %% around the mean", 100*e.Spread)
 }
 
 func (s *signs) refused(e *Evidence) {
 	enough := e.Enforced() >= someRefusals
-	s.ignores = when(enough && e.EarlyShare() >= earlyShare,
-		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
-	s.hasty = when(enough && !s.ignores.holds && e.EarlyShare() >= hastyShare,
-		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
-	s.waits = when(e.Enforced() > 0 && e.EarlyShare() <= waitShare,
-		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
-	s.open = when(true, "it %s, and neither what it asked for nor how it came is plain",
-		refusals(e, of(e.Enforced(), e.Demand), of(e.Shadowed, e.Demand), ""))
+	s.ignores = signWhen(enough && e.EarlyShare() >= earlyShare,
+		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, writeCount(e.Enforced(), "refusal"))
+	s.hasty = signWhen(enough && !s.ignores.holds && e.EarlyShare() >= hastyShare,
+		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, writeCount(e.Enforced(), "refusal"))
+	s.waits = signWhen(e.Enforced() > 0 && e.EarlyShare() <= waitShare,
+		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, writeCount(e.Enforced(), "refusal"))
+	s.open = signWhen(true, "it %s, and neither what it asked for nor how it came is plain",
+		refusals(e, partOfTimes(e.Enforced(), e.Demand), partOfTimes(e.Shadowed, e.Demand), ""))
 }
 
 // loginWords are words in paths by which people sign in.
@@ -219,7 +219,7 @@ func missing(e *Evidence) (out []string) {
 	return out
 }
 
-func count(n int64, one string) string {
+func writeCount(n int64, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -249,9 +249,9 @@ func refusedAt(e *Evidence, when string) string {
 	return "it was refused " + when + ", or would have been in shadow mode"
 }
 
-func of(n, all int64) string { return fmt.Sprintf("%d of %d times", n, all) }
+func partOfTimes(n, all int64) string { return fmt.Sprintf("%d of %d times", n, all) }
 
-func times(n int64) string {
+func writeTimes(n int64) string {
 	if n == 1 {
 		return "once"
 	}
@@ -261,13 +261,13 @@ func times(n int64) string {
 // lasting is a duration in days, or hours below two of them.
 func lasting(d time.Duration) string {
 	if d >= 48*time.Hour {
-		return count(int64(d/(24*time.Hour)), "day")
+		return writeCount(int64(d/(24*time.Hour)), "day")
 	}
-	return count(int64(d/time.Hour), "hour")
+	return writeCount(int64(d/time.Hour), "hour")
 }
 
-// spanOf names a span of the evidence.
-func spanOf(e *Evidence) string {
+// spanName names a span of the evidence.
+func spanName(e *Evidence) string {
 	switch e.Span {
 	case time.Minute:
 		return "minute"

@@ -138,7 +138,7 @@ func serveRLS(ctx context.Context, ln net.Listener) error {
 
 func serveCompatible(ctx context.Context, ln net.Listener) error {
 	s := envoy.New(envoy.Options{})
-	if err := s.Load([]envoy.File{{Name: "bench.yaml", Content: []byte(rpcRules)}}, false); err != nil {
+	if err := s.LoadFiles([]envoy.File{{Name: "bench.yaml", Content: []byte(rpcRules)}}, false); err != nil {
 		return err
 	}
 	return serveGRPC(ctx, ln, func(r grpc.ServiceRegistrar) { rlspb.RegisterRateLimitServiceServer(r, s) })
