@@ -126,8 +126,33 @@ func (d *decision) drawAll(at route) (refused *weir.Op, err error) {
 	return nil, nil
 }
 
+// pushRefunded has the store told first of what ops refund and deciders have not told yet. A
+// refund of what is not counted gives nothing back, and what is told after it is counted for good.
+func (d *decision) pushRefunded(ops []weir.Op, of []*policy) error {
+	for i, p := range of {
+		if p == nil || ops[i].Verb != weir.Refund {
+			continue
+		}
+		teller, isEventual := p.decider.(*eventual.Decider)
+		for n := 0; isEventual && n < 2; n++ { // the flight under way, and the one with what was admitted since
+			f := teller.PushOpen(ops[i].Key)
+			if f == nil {
+				break
+			}
+			d.ctx = d.queue.BeginBudget(d.ctx)
+			if err := d.queue.AwaitFlight(d.ctx, &f.Flight); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // askStore has the store decide ops in one call, or the outage if that has no answer.
 func (d *decision) askStore(ops []weir.Op, of []*policy) error {
+	if err := d.pushRefunded(ops, of); err != nil {
+		return d.outage.DecideOps(d.ctx, ops, err)
+	}
 	if !d.nodes.countsOnly.Load() && isOwed(ops) { // else no call is carried out whole
 		return d.settleOwed(ops)
 	}

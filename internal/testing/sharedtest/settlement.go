@@ -91,6 +91,42 @@ func testSettlementOnce(t *testing.T, newNode New) {
 	}
 }
 
+// What is held and refunded at once on the same node is counted nowhere afterwards: a limit
+// that nothing else was spent of can be spent whole, though the store had not heard of what
+// was held when it was refunded, or is slow, or hears of more at the same time.
+func testSettlementAtOnce(t *testing.T, newNode New) {
+	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingSubwindows} {
+		for _, m := range countedAs {
+			virtual(t, fmt.Sprint(a.Name(), " ", m), func(t *testing.T) {
+				f := newFleet(t, newNode, 1, Options{})
+				mark, l := settled(t), rare(t, 400, a, m)
+				for n := range 40 {
+					f.shared.delay.Store(int64(time.Millisecond) * int64(n%3))
+					var wg sync.WaitGroup
+					for of := range 1 + n%3 {
+						h := hold(t, f.nodes[0], fmt.Sprint(n, "-", of), "k", int64(1+n%11), l)
+						if h == nil {
+							t.Fatalf("hold %d is refused", n)
+						}
+						wg.Go(func() {
+							if ok, err := h.settle(context.Background(), f.nodes[0], mark); !ok || err != nil {
+								t.Errorf("not given back: %v", err)
+							}
+						})
+					}
+					wg.Wait()
+					time.Sleep(time.Duration(n%4) * 50 * time.Millisecond)
+				}
+				f.shared.delay.Store(0)
+				time.Sleep(time.Minute) // what a bucket gained while its units were out flows in again: seconds of a unit
+				if n, most := f.drain("k", l), l.Count+l.Consistency.MaxOvershoot; n < l.Count || n > most {
+					t.Errorf("%d units were spent after, of %d", n, l.Count)
+				}
+			})
+		}
+	}
+}
+
 // While the store refuses the call that says that units were refunded, none are; the
 // call that succeeds gives them back.
 func testRetriedSettlement(t *testing.T, newNode New) {

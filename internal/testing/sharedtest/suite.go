@@ -114,6 +114,7 @@ func subjects() []subject {
 		}},
 		{"settlement", []promise{
 			{"concurrent settlements refund once", testSettlementOnce},
+			{"what is settled at once is counted nowhere", testSettlementAtOnce},
 			{"a retried settlement refunds once", testRetriedSettlement},
 			{"random settlements under faults refund once", testRandomSettlements},
 			{"a caller who leaves at a shadow is charged nothing", testShadowError},

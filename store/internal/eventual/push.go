@@ -79,6 +79,19 @@ func (d *Decider) launchPush(e *lot.Entry, t *tally) bool {
 	return e.LaunchFlight(context.Background(), d.Go, func(f *lot.Flight) { (&Decider{d.Env, t.terms}).sendPush(e, t, f) })
 }
 
+// PushOpen has the store told what the tally of a key holds, and returns the flight that tells
+// it, nil if there is nothing to tell. One that is under way may have left without what was
+// admitted last: when it has landed, the next one has it.
+func (d *Decider) PushOpen(key string) *lot.Flight {
+	_, g, e := d.Table.LockEntry(key, d.limit)
+	defer g.Unlock()
+	t := d.tallyOf(e)
+	if t == nil || t.units() == 0 || e.Flight == nil && !d.launchPush(e, t) {
+		return nil
+	}
+	return e.Flight
+}
+
 // sendPush makes the call of a push.
 func (d *Decider) sendPush(e *lot.Entry, t *tally, f *lot.Flight) {
 	tag, g, _ := d.Table.LockEntry(e.Key(), d.limit)
