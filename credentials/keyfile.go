@@ -96,12 +96,6 @@ func (f *KeyFile) Watch(ctx context.Context, every time.Duration, report func(er
 	}
 }
 
-// Len returns how many keys, and how many users without one, the file lists.
-func (f *KeyFile) Len() (keys, users int) {
-	r := f.rows.Load()
-	return len(r.keys), len(r.users)
-}
-
 // Doubts returns what is asked of the file that it says of nobody, as if the columns of
 // another table had been taken: user and tier are those of [identity.Options].
 func (f *KeyFile) Doubts(user, tier []string) []string {

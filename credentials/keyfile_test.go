@@ -30,9 +30,6 @@ func TestKeyFile(t *testing.T) {
 	}
 	for name, text := range map[string]string{"keys.yaml": y.String(), "keys.CSV": c.String()} {
 		file := identitytest.Keys(t, name, text)
-		if keys, users := file.Len(); keys != 3 || users != 1 {
-			t.Errorf("%s: %d keys, %d users", name, keys, users)
-		}
 		r := identitytest.New(t, identity.Options{
 			APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key"}, Secret: identity.Secret("0123456789abcdef")},
 			Keys:   file, User: []string{"api_key"}, Tier: []string{"keys"},
@@ -103,9 +100,7 @@ func TestKeyFileFaults(t *testing.T) {
 		t.Errorf("64 MiB and one byte: %v", err)
 	}
 	for name, text := range map[string]string{"nobody.yaml": "[]", "nobody.csv": "sha256,tier\n"} {
-		if keys, users := identitytest.Keys(t, name, text).Len(); keys+users != 0 {
-			t.Errorf("%s has keys", name)
-		}
+		identitytest.Keys(t, name, text)
 	}
 }
 
@@ -165,9 +160,7 @@ func FuzzKeyFile(f *testing.F) {
 				t.Fatal(err)
 			}
 			file, err := credentials.LoadKeys(dir + name)
-			if err == nil {
-				file.Len()
-			} else if err.Error() == "" || file != nil {
+			if (err == nil) != (file != nil) || err != nil && err.Error() == "" {
 				t.Fatal(file, err)
 			}
 		}

@@ -10,53 +10,6 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// String returns the set as a text of one line for each limit, in the order of
-// the files.
-func (s *Set) String() string {
-	var b strings.Builder
-	domain := ""
-	for _, r := range s.rules {
-		if r.Domain != domain {
-			domain = r.Domain
-			fmt.Fprintf(&b, "%s\n", domain)
-		}
-		b.WriteString(r.describe())
-	}
-	return b.String()
-}
-
-// describe returns the rule in lines.
-func (r *Rule) describe() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "  %s", r.Path)
-	for _, flag := range []struct {
-		on   bool
-		name string
-	}{
-		{r.Shadow, "shadow_mode"}, {r.Quota, "quota_mode"}, {r.DetailedMetric, "detailed_metric"},
-		{r.ValueToMetric, "value_to_metric"}, {r.ShareThreshold, "share_threshold"},
-		{r.Metadata, "metadata"}, {r.Allow != nil, "allow"}, {r.Deny != nil, "deny"},
-	} {
-		if flag.on {
-			b.WriteString(" " + flag.name)
-		}
-	}
-	b.WriteByte('\n')
-	limits := func(label string, ls []*Limit) {
-		for _, l := range ls {
-			fmt.Fprintf(&b, "    %s%s\n", label, l)
-		}
-	}
-	limits("", r.Limits)
-	for _, c := range r.Tiers {
-		limits(r.TierBy+" "+c.Value+": ", c.Limits)
-	}
-	for _, c := range r.Overrides {
-		limits("for "+c.Value+": ", c.Limits)
-	}
-	return b.String()
-}
-
 // String returns the limit on one line: what is counted, how, and what a breach
 // does.
 func (l *Limit) String() string {

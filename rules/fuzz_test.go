@@ -71,7 +71,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("limit %+v", l)
 			}
 		}
-		_ = set.String()
+		_ = describeSet(set)
 	})
 }
 

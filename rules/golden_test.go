@@ -69,7 +69,7 @@ func golden(t *testing.T, file string) {
 	}
 	set, errs := rules.Check(paths, opt)
 	if set != nil {
-		out.files = append(out.files, section{"compiled", set.String()})
+		out.files = append(out.files, section{"compiled", describeSet(set)})
 	}
 	if len(errs) > 0 {
 		out.files = append(out.files, section{"errors", errs.Error() + "\n"})
