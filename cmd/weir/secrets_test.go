@@ -33,14 +33,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for _, args := range all {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
+			said := firstWords{heard: func() { time.AfterFunc(time.Second, cancel) }}
 			cmd := exec.CommandContext(ctx, binary, append([]string{"serve", "--limit", "5/minute by ip", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grpc", "", "--log-level", "debug"}, args...)...)
 			if strings.HasPrefix(args[0], "WEIR_") {
 				cmd.Env = append(cmd.Environ(), args[0]+"="+args[1], "WEIR_USER_FROM=jwt:sub")
 				cmd.Args = cmd.Args[:len(cmd.Args)-len(args)]
 			}
-			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &said, &said
 			_ = cmd.Run() // it fails, or is ended
 			if said.Len() == 0 || strings.Contains(said.String(), secret) {
@@ -48,4 +48,17 @@ func TestSecretsAreNotShown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstWords keeps what is written, and tells when the first of it is.
+type firstWords struct {
+	bytes.Buffer
+	heard func()
+}
+
+func (w *firstWords) Write(b []byte) (int, error) {
+	if w.Len() == 0 {
+		w.heard()
+	}
+	return w.Buffer.Write(b)
 }

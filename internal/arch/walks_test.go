@@ -20,6 +20,8 @@ var walks = map[string]struct {
 	within   []string
 	mostHere int
 }{
+	// The pointer to the set that is in force.
+	"A line of YAML to its counter":    {queues: 1},
 	"HTTP check to memory":             {},
 	"gRPC to Redis, strict":            {queues: 1, most: 18, within: []string{"shared", "transport"}, mostHere: 11},
 	"gRPC, leased, warm":               {within: []string{"shared", "leased"}, mostHere: 6},
@@ -118,7 +120,7 @@ func loadCalls(t *testing.T) *callGraph {
 	loaded, err := packages.Load(&packages.Config{Dir: "../..",
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
 			packages.NeedExportFile | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo},
-		".", "./algorithm", "./store/memory", "./store/redis", "./store/shared", "./store/internal/transport", "./store/internal/leased",
+		".", "./algorithm", "./rules", "./limits", "./store/memory", "./store/redis", "./store/shared", "./store/internal/transport", "./store/internal/leased",
 		"./store/internal/lot", "./internal/frontend/httpapi", "./internal/frontend/grpcapi", "./internal/frontend/gateway",
 		"./middleware/http", "./internal/admit", "./internal/insight/event", "./internal/insight/analytics", "./internal/insight/analytics/count",
 		"./internal/insight/analytics/rows", "./internal/insight/analytics/sqlite")
