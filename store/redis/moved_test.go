@@ -60,8 +60,9 @@ func newLeaver(t *testing.T, target string) *leaver {
 					return
 				}
 				defer server.Close()
-				all.Go(func() { _, _ = io.Copy(conn, server) })
-				for in := bufio.NewReader(conn); ; {
+				answered := make(chan struct{}, 1)
+				all.Go(func() { passReplies(conn, server, answered) })
+				for in, passed := bufio.NewReader(conn), false; ; {
 					command, err := readCommand(in)
 					if err != nil {
 						return
@@ -69,9 +70,16 @@ func newLeaver(t *testing.T, target string) *leaver {
 					to, what := server, command
 					isGreeting := bytes.Contains(command, []byte("\r\nHELLO\r\n")) || bytes.Contains(command, []byte("\r\nCLIENT\r\n"))
 					if says := l.says.Load(); says != nil && !(isGreeting && l.greets.Load()) {
+						if passed { // what was asked before is answered before
+							if _, err := server.Write([]byte("*2\r\n$4\r\nECHO\r\n" + lastReply)); err != nil {
+								return
+							}
+							<-answered
+						}
 						to, what = conn, []byte("-"+*says+"\r\n")
 						l.said.Add(1)
 					}
+					passed = to == server
 					if _, err := to.Write(what); err != nil {
 						return
 					}
@@ -80,6 +88,34 @@ func newLeaver(t *testing.T, target string) *leaver {
 		}
 	})
 	return l
+}
+
+// lastReply is what a server says last before it is passed over, which its client does not hear.
+const lastReply = "$11\r\nthat was it\r\n"
+
+// passReplies passes on what a server says, and tells when it has said its last reply, or hangs
+// up.
+func passReplies(to io.Writer, server io.Reader, answered chan<- struct{}) {
+	defer close(answered)
+	for kept, b := []byte{}, make([]byte, 4096); ; {
+		n, err := server.Read(b)
+		said, isLast := bytes.CutSuffix(append(kept, b[:n]...), []byte(lastReply))
+		// What may be the beginning of the last reply waits for the rest.
+		rest := len(said)
+		for i := max(0, rest-len(lastReply)); i < len(said) && !isLast && err == nil; i++ {
+			if strings.HasPrefix(lastReply, string(said[i:])) {
+				rest = i
+				break
+			}
+		}
+		if _, failed := to.Write(said[:rest]); failed != nil || err != nil {
+			return
+		}
+		if isLast {
+			answered <- struct{}{}
+		}
+		kept = append([]byte{}, said[rest:]...)
+	}
 }
 
 // readCommand returns the bytes of the next command.
