@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // repeating carries calls that force costs out again: at once, and once more
@@ -67,6 +68,41 @@ func testRepeatedPushes(t *testing.T, newNode New) {
 			t.Errorf("only %d calls were repeated", repeat.n)
 		}
 	})
+}
+
+// What is refunded on the node while the push that tells of it has had no answer comes back all
+// the same: the store counts it, and then no more.
+func testRefundedPushes(t *testing.T, newNode New) {
+	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingSubwindows} {
+		for _, failing := range []fault{down, lost} {
+			virtual(t, fmt.Sprint(a.Name(), " ", failing), func(t *testing.T) {
+				f := newFleet(t, newNode, 1, Options{})
+				l := rare(t, 400, a, params.ConsistencyEventual)
+				for n := range 20 {
+					// Warm, so that the node decides, and the store knows of no more than this.
+					warm := hold(t, f.nodes[0], "w", "k", 1, l)
+					time.Sleep(time.Second)
+					h := hold(t, f.nodes[0], "id", "k", int64(2+n%9), l)
+					f.shared.set(failing)
+					time.Sleep(time.Duration(n%5) * 80 * time.Millisecond)
+					if err := f.nodes[0].Take(context.Background(), h.back); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Duration(n%3) * 60 * time.Millisecond)
+					f.shared.set(none)
+					time.Sleep(2 * time.Second)
+					if err := f.nodes[0].Take(context.Background(), warm.back); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * time.Second)
+				}
+				time.Sleep(time.Minute)
+				if n, most := f.drain("k", l), l.Count+l.Consistency.MaxOvershoot; n < l.Count || n > most {
+					t.Errorf("%d units were spent after, of %d", n, l.Count)
+				}
+			})
+		}
+	}
 }
 
 // A node that has gone takes its share of the overshoot with it until the next

@@ -128,6 +128,7 @@ func subjects() []subject {
 			{"the bound holds for long", testEventualRate},
 			{"a cold key asks first unless optimistic", testColdKeys},
 			{"a repeated push counts once", testRepeatedPushes},
+			{"what is refunded before its push is counted comes back", testRefundedPushes},
 			{"a lost node keeps its share until the next window", testLostSlack},
 			{"credit ends with its window", testCreditEnd},
 			{"refunds can be spent again and reach the store", testEventualRefunds},

@@ -35,8 +35,10 @@
 //     counted. When the store could forget the mark, 80 seconds after the series began, they
 //     are taken off the slack for good.
 //   - A refund of units that the store has counted is a credit, a tally of less than none:
-//     what is admitted next uses it up, and in an interval the store gets it back. It ends
-//     with its window, that of a bucket at its receipt.
+//     what is admitted next uses it up, and in an interval the store gets it back, once the push
+//     before it is counted. It ends with its window, that of a bucket at its receipt.
+//   - A refund that the store decides waits for the pushes that have what it refunds: before
+//     them it would give nothing back, and they are counted for good.
 //
 // An entry with something to push has a flight, or is pinned to the table and in the list
 // of what is due. The shard of the entry guards its tally; the list has a lock of its

@@ -64,11 +64,11 @@ func (v *Env) PushDue(by clock.Node) {
 // pushOne requires the shard of e.
 func (d *Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
 	t.expireSlack(e, now, int64(d.Clock.Latest(now)))
-	if t.open < 0 {
+	if t.open < 0 && t.push.units == 0 { // else the store may get back what it has not counted yet
 		d.Returns.Surrender(e.Key(), &lot.Lot{ID: t.receipt - d.batch, Limit: d.limit, Free: -t.open, Charged: clock.Store(t.charged)})
 		t.open = 0
 	}
-	if t.units() > 0 && (e.Flight != nil || !d.launchPush(e, t)) {
+	if t.isOpen() && (e.Flight != nil || !d.launchPush(e, t)) {
 		d.enqueue(e, t, now)
 	}
 }
@@ -107,7 +107,7 @@ func (d *Decider) sendPush(e *lot.Entry, t *tally, f *lot.Flight) {
 	if e.Flight = nil; err == nil {
 		d.adoptAnswer(e, t, ops, sent, now)
 	}
-	if t.addUnits(e, 0); t.units() > 0 {
+	if t.addUnits(e, 0); t.isOpen() {
 		d.enqueue(e, t, now)
 	}
 	f.Land(err)

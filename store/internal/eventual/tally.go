@@ -20,6 +20,9 @@ type tally struct {
 // units returns how many there are, without a credit.
 func (t *tally) units() int64 { return max(t.open, 0) + t.push.units }
 
+// isOpen reports whether the store is to hear of something, or to get a credit back.
+func (t *tally) isOpen() bool { return t.open != 0 || t.push.units > 0 }
+
 // slackOf returns the slack of an entry, the zero lot if it must ask for some.
 func slackOf(e *lot.Entry) *lot.Lot {
 	if lots := e.Lots(); len(lots) > 0 {
